@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* One row a thread: of each column the last value that says something. */
+/* Each thread keeps one row: of each column the last value that is not empty. */
 static int merge_threads(struct store *store)
 {
 	return store_run(
@@ -39,7 +39,7 @@ static bool any_row(struct store *store, const char *sql)
 	return any;
 }
 
-/* Places rows that had no step when they were written: by their call, if a device was recorded, and by their time. */
+/* Places rows that had no step when they were written: by their call where a device was recorded, and by their time. */
 static void derive_rest(struct store *store, struct device *device, bool cupti, const struct boundaries *boundaries,
 			struct derived *derived)
 {
@@ -62,7 +62,7 @@ static void derive_rest(struct store *store, struct device *device, bool cupti, 
 	derived->rest_failed = store->error != 0;
 	derived->cupti = cupti;
 	derived->mangled = found.mangled;
-	/* Nobody knows what a foreign trace leaves out. */
+	/* The importer does not know what a foreign trace leaves out. */
 	derived->bare = any_row(store, "SELECT 1 FROM sessions") ? found.bare : 0;
 	derived->notes = notes;
 	derived->events -= found.removed < derived->events ? found.removed : derived->events;

@@ -1,5 +1,5 @@
-/* derive.h - the one pass after the last event: step membership put right by the boundaries that the STEP records state,
- * totals by name and step written, threads reduced to one row each; then the device side (derive_launches.h). */
+/* derive.h - the one pass after the last event. It puts records into the steps that the STEP records state, writes
+ * totals by name and step, and reduces threads to one row each. Then comes the device side (derive_launches.h). */
 #ifndef PROFD_STORE_DERIVE_H
 #define PROFD_STORE_DERIVE_H
 
@@ -13,7 +13,7 @@ struct derived {
 	uint64_t events;  /* rows in all event tables */
 	bool cupti;	  /* the device side was recorded, and is derived */
 	bool simulated;	  /* a device says so */
-	bool unordered;	  /* nothing below, no totals: see derive_nothing */
+	bool unordered;	  /* the rows are as they came, without totals: see derive_nothing */
 	/* How often these defects were found, by kind of device event. */
 	uint64_t doubtful[EVENT_KIND_COUNT], unlaunched[EVENT_KIND_COUNT], earlier[EVENT_KIND_COUNT];
 	uint64_t bare;	  /* calls that launched kernels which were not recorded */
@@ -25,17 +25,18 @@ struct derived {
 	bool rest_failed; /* derive_run failed while it placed rows that had no step when they were written */
 };
 
-/* cupti_ran: the agent said so; steps and sessions in the file say it too. full: the disk is full, so rows stay in the step that they claim
- * (to change a row takes room for a copy of its page). no_rest: why rows that had no step when they were written are left without one;
- * NULL: they are placed.
+/* cupti_ran: the agent said so; steps and sessions in the file may say it, too. full: the disk is full, so rows stay
+ * in the step that they claim (a change of a row needs room for a copy of its page). no_rest: why rows that had no
+ * step when they were written stay without one; NULL: they are placed.
  *
- * Leaves its transaction open: the caller writes what else a finished capture has, and commits. So a file is as it was ingested,
- * or finished, whenever the daemon ends. Otherwise a negative errno with store->sentence; the caller undoes the transaction. */
+ * The transaction stays open: the caller adds the rest of a finished capture, and commits. So the file is either as
+ * it was ingested or finished, whenever the daemon ends. Otherwise a negative errno with store->sentence; the caller
+ * undoes the transaction. */
 int derive_run(struct store *store, struct totals *totals, struct device *device, bool cupti_ran, bool full,
 	       const char *no_rest, struct derived *ret);
 
-/* In place of derive_run, where that took too long: rows and steps as they came, no totals, nothing of what launched what. Leaves its
- * transaction open, too. */
+/* Instead of derive_run, where that took too long. Rows and steps stay as they came. There are no totals, and nothing
+ * says what launched what. The transaction stays open, too. */
 int derive_nothing(struct store *store, const struct totals *totals, struct derived *ret);
 
 #endif

@@ -1,7 +1,9 @@
-/* derive_backward.c - see derive_backward.h. Autograd runs on threads of its own, where no Python is, or below the line that calls
- * backward(): neither says what the work is for. The number of the node does: each operator of the forward carries the number that its
- * thread's next node will have. Several may carry the same; it is the last of them that made the node, as those that come later carry the
- * next number. (torch.profiler takes the first one; in its traces what evaluates a node has the node's number, too, and that of its thread.) A node that was made in a backward has no line of its own. No locks. */
+/* derive_backward.c - see derive_backward.h. Autograd runs either on threads of its own, which run no Python, or
+ * below the line that calls backward(). Neither tells what the work is for. The number of the node does: each
+ * operator of the forward has the number that the next node of its thread will get. Several operators may have the
+ * same number. The last of them made the node, since later operators have the next number. (torch.profiler takes the
+ * first one. In its traces, the operator that evaluates a node has the node's number and the number of the node's
+ * thread, too.) A node that was made in a backward has no line of its own. No locks. */
 #include "derive_backward.h"
 #include "proto/events.h"
 

@@ -8,8 +8,8 @@
 
 /* Were stacks of operators recorded? */
 bool derive_has_operator_stacks(struct store *store);
-/* Gives operators that run in a node of autograd the stack of its forward. Once threads are merged. In a transaction; errors stay in the
- * store. */
+/* Operators that run in a node of autograd get the stack of the node's forward. Call it once threads are merged, in a
+ * transaction. Errors stay in the store. */
 void derive_backward(struct store *store);
 
 #endif

@@ -1,8 +1,8 @@
 /* derive_busy.c - see derive_busy.h. No locks.
  *
- * It goes once over the operations of a device, in order of time. A track is the device or one of its streams; it knows until
- * when it is busy. An operation adds to it the time that lies behind that, cut at the boundaries of steps. A cell has the sums of
- * one track in one step. When there are many cells they are added to the rows of the table. */
+ * It goes once over the operations of a device, in order of time. A track is the device or one of its streams, and
+ * knows until when it is busy. An operation adds only time after that to the track, cut at the boundaries of steps. A
+ * cell has the sums of one track in one step. When there are many cells, they are added to the rows of the table. */
 #include "derive_busy.h"
 #include "proto/base/hash.h"
 #include "proto/limits.h"
@@ -13,21 +13,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Streams of one device that have rows of their own. */
+/* So many streams of one device have rows of their own, at most. */
 #define STREAMS_MAX 65536u
 #define CELLS_MAX 65536u
-/* Rows for steps in which a device did nothing: more are left out. Real captures have steps times devices. */
+/* So many rows, at most, say that a device did nothing in a step; further ones are left out. A real capture needs at
+ * most one for each step and device. */
 #define IDLE_MAX (1u << 20)
-/* How many times, in all, operations may reach from one step into the next. No real device comes near; a hostile file with
- * operations of hours on very many streams would keep everybody waiting. */
+/* How many times, in all, operations may reach from one step into the next. No real device comes near this. A hostile
+ * file could have operations that last hours on very many streams, and everybody would wait for it. */
 #define CUTS_MAX (4u << 20)
 #define DEVICE_ITSELF (-1)
 
 struct track {
 	bool taken;
 	uint32_t stream, context;
-	int64_t end, kernel_end; /* of all operations until now; ns since the base */
-	size_t last;		 /* index + 1 of the step into which it went last */
+	int64_t end, kernel_end; /* latest end so far; ns since the base */
+	size_t last;		 /* index + 1 of the step that got its time last */
 };
 #define NEVER INT64_MIN
 
@@ -49,7 +50,7 @@ struct sweep {
 	struct track itself;
 	struct track *streams; /* open addressing, capacity a power of two */
 	size_t count, capacity;
-	struct cell *cells; /* the same, with CELLS_MAX places, at most half of which are used */
+	struct cell *cells; /* open addressing; CELLS_MAX places, at most half of them used */
 	uint32_t *used_cells;
 	size_t used;
 	uint32_t cuts, idle;
@@ -92,7 +93,7 @@ static struct track *place(struct track *streams, size_t capacity, uint32_t stre
 	return &streams[i];
 }
 
-/* NULL where there are too many. */
+/* NULL: there are too many streams, or there is no memory. */
 static struct track *track_of(struct sweep *sweep, const struct busy_operation *operation)
 {
 	if (sweep->count * 2 >= sweep->capacity) {
@@ -204,7 +205,7 @@ static size_t first_after(const struct boundaries *b, int64_t time)
 	return low;
 }
 
-/* What of the idle interval [start, end) lies in this step. */
+/* Takes the part of the idle interval [start, end) that lies in this step, if it is the step's longest. */
 static void put_gap(struct sweep *sweep, const struct track *track, size_t i, int64_t start, int64_t end)
 {
 	const struct boundaries *b = sweep->boundaries;
@@ -220,13 +221,14 @@ static void put_gap(struct sweep *sweep, const struct track *track, size_t i, in
 	}
 }
 
-/* The track did nothing in [start, end). A device has a row for each of these steps, a stream for those in which it ended and began. */
+/* The track did nothing in [start, end). A device gets a row for each step that the interval touches; a stream only
+ * for the steps in which the interval begins and ends. */
 static void put_idle(struct sweep *sweep, const struct track *track, int64_t start, int64_t end)
 {
 	const struct boundaries *b = sweep->boundaries;
 	if (track->last)
 		put_gap(sweep, track, track->last - 1, start, end);
-	/* Most of them end in that step. */
+	/* Most intervals end in the step in which they begin. */
 	if (track->last && end < end_of(b, track->last - 1))
 		return;
 	size_t next = first_after(b, end), i = track->last ? track->last : first_after(b, start);
@@ -236,7 +238,8 @@ static void put_idle(struct sweep *sweep, const struct track *track, int64_t sta
 		put_gap(sweep, track, next, start, end);
 }
 
-/* Adds [start, end), in which the track was not busy yet, to the steps in which it lies. reached: until when it was busy. */
+/* Adds [start, end), in which the track was not busy before, to the steps in which it lies. The track was busy until
+ * `reached`, and idle from there to `start`. */
 static void put(struct sweep *sweep, struct track *track, int64_t start, int64_t end, int64_t reached, bool kernel)
 {
 	const struct boundaries *b = sweep->boundaries;
@@ -312,7 +315,7 @@ static void extend(struct sweep *sweep, struct track *track, const struct busy_o
 	}
 }
 
-/* The device did nothing any more. */
+/* The device is idle after its last operation. */
 static void end_device(struct sweep *sweep)
 {
 	if (sweep->itself.end != NEVER)
@@ -324,7 +327,7 @@ static void end_device(struct sweep *sweep)
 	flush(sweep);
 }
 
-/* All work that was launched in the step ran in other steps: the device was idle for the whole step. */
+/* All work that the step launched ran in other steps: so the device was idle for the whole step. */
 static void put_whole_gaps(struct sweep *sweep)
 {
 	const struct boundaries *b = sweep->boundaries;
@@ -349,7 +352,8 @@ static void put_whole_gaps(struct sweep *sweep)
 static void next_device(struct sweep *sweep, uint32_t device)
 {
 	end_device(sweep);
-	/* With very many devices each would take the room of the largest one before it. */
+	/* Each device starts with no room: otherwise each of very many devices would take the room of the largest one
+	 * before it. */
 	memory_put(sweep->memory, sweep->streams, sweep->capacity * sizeof *sweep->streams);
 	sweep->streams = NULL;
 	sweep->count = sweep->capacity = 0;
@@ -394,8 +398,9 @@ int busy_write(struct sorter *operations, const struct boundaries *boundaries, c
 	if (sweep.error && !store->error) {
 		store->error = sweep.error;
 		snprintf(store->sentence, sizeof store->sentence, "%s",
-			 sweep.error == -E2BIG ? "operations run over more steps than a device can have at work"
-					       : "the daemon is out of memory");
+			 sweep.error == -E2BIG
+				 ? "operations of a device reach from one step into the next more often than can be"
+				 : "the daemon is out of memory");
 	}
 	return operations->error ? operations->error : store->error;
 }

@@ -1,7 +1,8 @@
-/* derive_busy.h - fills the table step_devices: what each device, and each stream of it, did in each step. Busy time counts where
- * it lies: a step has those parts of the operations that lie in it, whichever step launched them. Numbers of operations, and the
- * first and last of them, count in the step that launched them. Operations may come in any order. Memory is bounded: that of the
- * sorter, and that of the streams of one device. */
+/* derive_busy.h - fills the table step_devices: what each device, and each of its streams, did in each step. Busy
+ * time counts in the step in which it lies, whichever step launched the operation: an operation is cut at the
+ * boundaries of steps. Numbers of operations, and the first and last of them, count in the step that launched them.
+ * Operations may come in any order. Memory is bounded: it is that of the sorter, and that of the streams of one
+ * device. */
 #ifndef PROFD_STORE_DERIVE_BUSY_H
 #define PROFD_STORE_DERIVE_BUSY_H
 
@@ -20,8 +21,8 @@ struct busy_operation {
 #define BUSY_MEMORY (16u << 20)
 void busy_init(struct sorter *operations, int folder, struct memory *memory);
 
-/* The clock of a device may be ahead of the host's, so that its operations seem to begin before their calls. These are the
- * devices, and by how many ns their operations are moved. */
+/* The clock of a device may be ahead of the host's. Then its operations seem to begin before their calls. These are
+ * the devices for which that is so, and the ns by which their operations are moved. */
 #define SKEWS_MOST 64u
 struct busy_skews {
 	uint32_t count;
@@ -32,8 +33,8 @@ struct busy_skews {
 };
 uint64_t busy_skew(const struct busy_skews *skews, uint32_t device);
 
-/* What an operation of another kind than kernel, copy, set and graph says of itself. */
-#define BUSY_KIND_UNKNOWN "an operation of a device is of no kind that is known"
+/* The error of an operation that is no kernel, copy, set or graph. */
+#define BUSY_KIND_UNKNOWN "an operation of a device is of an unknown kind"
 
 /* Writes the rows. 0 or a negative errno with store->sentence. */
 int busy_write(struct sorter *operations, const struct boundaries *boundaries, const struct busy_skews *skews,

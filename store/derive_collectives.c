@@ -1,8 +1,9 @@
 /* derive_collectives.c - see derive_collectives.h.
  *
- * torch asks for one by an operator (c10d::allreduce_). Within it NCCL's is described by another (record_param_comms), launches its
- * kernels, and is marked by a range (nccl:all_reduce). gloo's runs in one of two threads of the process group, in the order in which they were asked for; a range
- * (gloo:all_reduce) tells when, and nothing else connects the two. No locks. */
+ * An operator of torch (c10d::allreduce_) asks for a collective operation; it is the call here. With NCCL, a second
+ * operator inside of the call (record_param_comms) describes the operation, launches its kernels, and has a range
+ * (nccl:all_reduce). gloo runs operations on two threads of the process group, in the order of their calls. Only a
+ * range (gloo:all_reduce) tells when, and nothing but that order connects it to its call. No locks. */
 #include "derive_collectives.h"
 #include "collectives.h"
 #include "proto/base/numbered.h"
@@ -11,11 +12,11 @@
 #include <cjson/cJSON.h>
 #include <string.h>
 
-/* A thread of the library that has nothing else to do begins sooner. */
+/* A thread of the library that has nothing else to do begins an operation within this time. */
 #define BEGINS_NS 20000000
-/* How many operators that wait for a range are searched for one that put in as much. */
+/* So many calls that wait for a range are searched for one with as many elements as the range. */
 #define LOOKED_AT 16
-/* A longer description is not read. The agent's are shorter. */
+/* A longer description of inputs is not read. The agent's are shorter. */
 #define INPUTS_MAX 16384
 
 enum role { ROLE_CALL, ROLE_CALL_DOES_IT, ROLE_DESCRIBED, ROLE_RAN_HERE, ROLE_RAN_SPARSE, ROLE_LAUNCHED };
@@ -24,14 +25,14 @@ struct call {
 	int64_t id, step, thread, start, end, duration;
 	int64_t begun, ended; /* in the library's thread; ended 0: not known */
 	int64_t in, out;      /* bytes; -1 = not known */
-	double puts, gets;    /* elements, as the operator's inputs tell; -1 = not known */
+	double puts, gets;    /* elements, from the operator's inputs; -1 = not known */
 	int64_t record;	      /* rowid in collective_records; 0 = none */
 	int64_t size;	      /* processes in the group; 0 = not known */
-	bool elsewhere;	      /* not in a thread of a library */
+	bool elsewhere;	      /* it waits for no range: it does not run on a thread of a library */
 	const char *dtype;    /* torch's name; NULL: not known */
 	unsigned dtype_bytes; /* of an element; 0 = not known */
 	enum collective collective;
-	uint32_t next, before; /* of those that wait for a range: number + 1; 0 = none */
+	uint32_t next, before; /* in the queue of calls that wait for a range: number + 1; 0 = none */
 };
 
 struct work {
@@ -39,9 +40,9 @@ struct work {
 	struct call *calls; /* in the order of their start */
 	size_t count, room;
 	struct numbered last; /* thread: its last call's number + 1 */
-	uint32_t scatter;     /* the last reduce_scatter that a range was found for: number + 1 */
-	uint32_t first[COLLECTIVE_COUNT], end[COLLECTIVE_COUNT]; /* queues of those that no range was found for yet */
-	int64_t busy_until; /* when the last of the library's threads was done so far */
+	uint32_t scatter;     /* the last reduce_scatter that got a range: number + 1 */
+	uint32_t first[COLLECTIVE_COUNT], end[COLLECTIVE_COUNT]; /* queues of calls that wait for a range */
+	int64_t busy_until; /* the latest end of ranges on the library's threads so far */
 	sqlite3_stmt *record;
 	bool full;
 };
@@ -74,7 +75,7 @@ static bool role_of(const char *text, enum role *ret_role, enum collective *ret)
 	return strcmp(text, "record_param_comms") == 0;
 }
 
-/* Mostly there are none, and the table of operators, which may be large, is not gone through. */
+/* False: the capture has no collective operation. Then the table of operators, which may be large, is not read. */
 static bool find_names(struct store *store)
 {
 	bool any = false;
@@ -100,7 +101,7 @@ static bool find_names(struct store *store)
 
 /* ---------------------------------------------------------------- sizes */
 
-/* Elements of a tensor, "[3, 4]", or of a list of them; -1: it has no shape that is known. */
+/* Elements of a tensor, "[3, 4]", or of a list of tensors; -1: the shape is not known. */
 static double elements(const cJSON *dims, bool list)
 {
 	const cJSON *item;
@@ -134,7 +135,7 @@ static const char *text_of(sqlite3_stmt *row, int column)
 	return (const char *)sqlite3_column_text(row, column);
 }
 
-/* Columns 8 and 9 of ROWS_SQL. */
+/* Reads columns 8 and 9 of ROWS_SQL. */
 static struct inputs inputs_of(sqlite3_stmt *row)
 {
 	struct inputs inputs = {0};
@@ -153,7 +154,8 @@ static void put_inputs(struct inputs *inputs)
 	cJSON_Delete(inputs->types);
 }
 
-/* One of an operator's, which is a tensor, or a list of them whose type it does not tell. */
+/* The number of elements of one argument of an operator; -1 = not known. The argument is a tensor, or a list of
+ * tensors, whose type is not told. */
 static double argument(struct call *call, const struct inputs *inputs, int at)
 {
 	const cJSON *type = cJSON_GetArrayItem(inputs->types, at), *shape = cJSON_GetArrayItem(inputs->dims, at);
@@ -164,7 +166,7 @@ static double argument(struct call *call, const struct inputs *inputs, int at)
 	const char *dtype = list ? NULL : collective_dtype(type->valuestring, &size);
 	if (!list && !dtype)
 		return -1;
-	/* A list that is too long has a type only. */
+	/* Of a list that is too long only the type was recorded. */
 	if (list && cJSON_GetArraySize(shape) == 0)
 		return -1;
 	if (dtype) {
@@ -174,7 +176,7 @@ static double argument(struct call *call, const struct inputs *inputs, int at)
 	return elements(shape, list);
 }
 
-/* Operators with two lists of tensors begin with the one that receives. */
+/* Operators with two lists of tensors have the receiving list first. */
 static void read_operator(struct call *call, sqlite3_stmt *row)
 {
 	struct inputs inputs = inputs_of(row);
@@ -205,7 +207,7 @@ struct put_in {
 	unsigned dtype_bytes;
 };
 
-/* All tensors that a range has. */
+/* Adds up all tensors of a range. */
 static struct put_in read_range(sqlite3_stmt *row)
 {
 	struct put_in all = {.elements = 0, .bytes = 0};
@@ -249,7 +251,7 @@ static void add_range_inputs(struct call *call, const struct put_in *in)
 
 /* ---------------------------------------------------------------- calls, and what belongs to them */
 
-/* 0: none. */
+/* 0: there is none. */
 static struct call *numbered_call(struct work *work, uint32_t number)
 {
 	return number ? &work->calls[number - 1] : NULL;
@@ -309,14 +311,16 @@ static void waits_no_more(struct work *work, struct call *call)
 		work->end[collective] = call->before;
 }
 
-/* Where a later one was asked for long after it while no thread had anything to do, its range was lost. */
+/* Has the range of `call` been lost? The next call came much later, and the library's threads had nothing to do
+ * before it: so they had begun `call` long before. */
 static bool range_lost(const struct work *work, const struct call *call, const struct call *next, int64_t at)
 {
 	return next && next->start <= at && work->busy_until < next->start &&
 	       (uint64_t)next->start - (uint64_t)call->start > BEGINS_NS;
 }
 
-/* The one that the range of a library's thread is of: the oldest that waits and put in as much, where that is known. */
+/* The call to which a range of a library's thread belongs: the oldest one that waits and has as many elements. Where
+ * elements are not known any call fits. */
 static struct call *oldest(struct work *work, enum collective collective, int64_t at, const struct put_in *in)
 {
 	struct call *call, *next;
@@ -343,7 +347,8 @@ static void ran(struct call *call, int64_t start, int64_t end, const struct put_
 	add_range_inputs(call, in);
 }
 
-/* gloo makes a reduce_scatter of all_reduce, one for each tensor. */
+/* gloo runs a reduce_scatter as one all_reduce for each tensor. Returns the reduce_scatter to which an all_reduce at
+ * `start` belongs; NULL: it belongs to none. */
 static struct call *scatters(struct work *work, int64_t start)
 {
 	struct call *call = numbered_call(work, work->scatter);
@@ -364,7 +369,7 @@ static void put_range(struct work *work, const struct call *one, enum role role,
 	if (call) {
 		waits_no_more(work, call);
 		ran(call, start, end, &in);
-		/* What a sparse tensor has in it is not told by its shape. */
+		/* The shape of a sparse tensor does not tell how much is in it. */
 		if (role == ROLE_RAN_SPARSE) {
 			call->in = -1;
 			call->puts = -1;
@@ -378,7 +383,8 @@ static void put_range(struct work *work, const struct call *one, enum role role,
 		work->busy_until = end;
 }
 
-/* What torch says of the one that this operator describes. False: it is none, or nothing is known. */
+/* Fills *one with what torch recorded of the operation that this operator describes. False: there is no record, or
+ * its name is not known. */
 static bool read_record(struct work *work, struct call *one)
 {
 	sqlite3_stmt *record = work->record;
@@ -400,7 +406,7 @@ static bool read_record(struct work *work, struct call *one)
 	return found;
 }
 
-/* It is within a call that is not described yet. */
+/* `by` lies within the call. The first description of a call counts. */
 static void describe(struct call *call, const struct call *by)
 {
 	call->elsewhere = true;
@@ -437,7 +443,7 @@ static void put_description(struct work *work, struct call *one, struct call *ar
 		add_call(work, one);
 }
 
-/* In the thread that asked: NCCL's, sending, and receiving. */
+/* The range lies within its call, on the same thread: that is so for NCCL, and for sending and receiving. */
 static void put_range_within(struct call *around, const struct call *one, enum role role, sqlite3_stmt *row)
 {
 	struct put_in in = read_range(row);
@@ -448,7 +454,7 @@ static void put_range_within(struct call *around, const struct call *one, enum r
 		ran(around, one->start, one->end, &in);
 }
 
-/* Columns of ROWS_SQL. */
+/* Takes a row of ROWS_SQL. */
 static void put_row(struct work *work, sqlite3_stmt *row)
 {
 	struct call one = {
@@ -479,7 +485,7 @@ static void put_row(struct work *work, sqlite3_stmt *row)
 		put_range(work, &one, role, row);
 }
 
-/* The planner would make an index of the large table. */
+/* CROSS JOIN keeps SQLite from building an index of the large table. */
 #define PART_SQL(table)                                                                                                                          \
 	"SELECT t.id, t.step, t.thread, t.start, t.start + t.duration AS \"end\", c.role, c.collective, t.duration, i.dims, i.types FROM " table \
 	" t CROSS "                                                                                                                              \
@@ -528,7 +534,7 @@ static int64_t bytes_of_call(const struct call *call)
 	if (put >= 0 && !(call->record && in >= 0))
 		in = put;
 	else if (call->collective == COLLECTIVE_REDUCE_SCATTER && !call->record && in <= out)
-		in = -1; /* one range of gloo's, of several */
+		in = -1; /* not all of gloo's ranges were found */
 	return collective_bytes(call->collective, in, out, call->size);
 }
 

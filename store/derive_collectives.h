@@ -1,11 +1,12 @@
-/* derive_collectives.h - operations of several processes: what was asked for, how large it was, and when it ran. */
+/* derive_collectives.h - collective operations, which several processes do together: what was asked for, how large it
+ * was, and when it ran. */
 #ifndef PROFD_STORE_DERIVE_COLLECTIVES_H
 #define PROFD_STORE_DERIVE_COLLECTIVES_H
 
 #include "file.h"
 
-/* Fills `collectives`. After derive_launches, by which it is known what ran on a device. False: there is no memory. In a transaction; errors stay in
- * the store. */
+/* Fills `collectives`. Call it after derive_launches, which finds what ran on a device, and in a transaction. False:
+ * there is no memory. Errors stay in the store. */
 bool derive_collectives(struct store *store);
 
 #endif

@@ -1,8 +1,8 @@
 /* derive_launches.c - see derive_launches.h. No locks.
  *
- * Four passes, each in an order of its own, and none needs more memory than its sorter has: by correlation id (which call
- * launched what), by thread and time (in which range), by correlation id again (rows of `launches`), and by device and time
- * (derive_busy.c). */
+ * There are four passes, each in an order of its own: by correlation id (which call launched what), by thread and
+ * time (in which range), by correlation id again (rows of `launches`), and by device and time (derive_busy.c). No
+ * pass needs more memory than its sorter has. */
 #include "derive_launches.h"
 #include "proto/base/array.h"
 #include "derive_busy.h"
@@ -17,9 +17,9 @@
 
 #define MEMORY (32u << 20)
 
-/* What a call does, by its name. */
+/* What a call does, told by its name. */
 enum call_class { CALL_OTHER, CALL_LAUNCHES, CALL_BEGINS_CAPTURE, CALL_ENDS_CAPTURE };
-/* Names of calls that are told apart; there are fewer. */
+/* The classes of so many names of calls are kept. A capture has fewer names. */
 #define CALLED 128u
 
 struct pass {
@@ -28,17 +28,17 @@ struct pass {
 	const struct boundaries *boundaries;
 	struct launches *result;
 	struct sorter by_thread, by_correlation, busy, changes;
-	bool by_time; /* no operation has a call: only its own start tells its step */
+	bool by_time; /* no operation has a call: only an operation's own start tells its step */
 	struct busy_skews skews;
-	uint32_t nearby; /* step of the call, or the operation, with the id before this one; 0 = none yet */
-	uint32_t items;	 /* how many have been looked at */
+	uint32_t nearby; /* step of the call, or operation, with the id just before; 0 = none yet */
+	uint32_t items;	 /* items looked at so far */
 	struct {
 		uint32_t name;
 		enum call_class class;
 	} called[CALLED];
 	uint32_t called_count,
-		capturing; /* captures of streams under way: what is launched in them runs later, and elsewhere */
-	uint64_t doubt;	   /* ns by which the calls' times may be off from those of ranges */
+		capturing; /* captures of streams under way: what they launch runs later, and elsewhere */
+	uint64_t doubt;	   /* times of calls may be off by so many ns against those of ranges */
 };
 
 static void change(struct pass *pass, const struct device_item *item, enum device_what what, uint32_t step)
@@ -70,8 +70,8 @@ static bool reaches_in(const struct pass *pass, const struct device_item *item, 
 	return device->calls ? item->order < device->first_order : start < first;
 }
 
-/* The step of operations whose call is missing. Ids grow with time: an id between those of the recorded calls was launched when
- * its neighbours were. */
+/* The step of operations whose call is missing. Ids grow with time: an operation whose id lies between the ids of
+ * recorded calls was launched when its neighbours were. */
 static uint32_t step_without_call(const struct pass *pass, const struct device_item *first)
 {
 	const struct device *device = pass->device;
@@ -162,7 +162,7 @@ static enum call_class class_of(struct pass *pass, uint32_t name)
 	return class;
 }
 
-/* A call after which no operation stands. Ids grow with time, over all threads. */
+/* Takes a call without any operation. Ids grow with time over all threads, so calls come in order. */
 static void take_bare(struct pass *pass, const struct device_item *call)
 {
 	enum call_class class = call->called ? class_of(pass, call->called) : CALL_OTHER;
@@ -173,7 +173,8 @@ static void take_bare(struct pass *pass, const struct device_item *call)
 	else if (class == CALL_ENDS_CAPTURE && pass->capturing)
 		pass->capturing--;
 	else if (class == CALL_ENDS_CAPTURE)
-		pass->result->bare = 0; /* it had begun before the recording */
+		pass->result->bare =
+			0; /* that capture of a stream began before the recording: launches up to here belong to it */
 }
 
 /* Handles one correlation id: its call, if there is one, then its operations. Returns the first item of the next id. */
@@ -242,14 +243,14 @@ static const struct device_item *place_id(struct pass *pass, const struct device
 
 /* --- clocks --- */
 
-/* By how much operations of a device seem to begin before their calls: the largest of these times, falling. */
+/* The largest times by which operations of a device seem to begin before their calls; the largest first. */
 #define EARLIEST 64u
 struct early {
 	uint32_t device, count;
 	uint64_t launched;
 	uint64_t ns[EARLIEST];
 };
-/* A larger difference is not an error of a clock but a wrong time. */
+/* A larger difference is a wrong time, not an error of a clock. */
 #define SKEW_MOST_NS 1000000000u
 
 static struct early *early_of(struct early *early, uint32_t *count, uint32_t device)
@@ -273,8 +274,8 @@ static void add_early(struct early *early, uint64_t ns)
 	early->ns[i] = ns;
 }
 
-/* Goes once over all items: does any operation have a call, and is a device's clock ahead of the host's? One launch in 64 may be
- * off by more than the result, so that a few wrong times change nothing. */
+/* Goes once over all items. Does any operation have a call? Is a device's clock ahead of the host's? A few wrong
+ * times change nothing: one launch in 64 may be off by more than the result. */
 static void look(struct pass *pass)
 {
 	struct sorter *items = &pass->device->items;
@@ -399,7 +400,7 @@ static const char totals_sql[] =
 	"INSERT INTO api_totals SELECT nullif(a, 0), b, step, sum(calls), CAST(total(total) AS INTEGER), min(min), "
 	"max(max), CAST(total(extra) AS INTEGER) FROM temp.sums WHERE tab = 5 GROUP BY a, b, step;";
 
-/* Where cupti ran, operators and ranges that launched nothing have 0, not NULL. */
+/* Where CUPTI ran, operators and ranges that launched nothing have 0, not NULL. */
 static const char attributed_sql[] =
 	"CREATE TEMP TABLE attributed AS SELECT tab, a, b, c, step, CAST(total(extra) AS INTEGER) AS self, "
 	"CAST(total(total) AS INTEGER) AS device FROM temp.sums WHERE tab >= 6 GROUP BY tab, a, b, c, step;"
@@ -435,7 +436,7 @@ static int compare_correlations(const void *a, const void *b)
 	return ORDER(x->correlation, y->correlation);
 }
 
-/* The clock error that the capture states; 0 where it states none. */
+/* The clock error that the capture states; 0: it states none. */
 static uint64_t clock_error(struct store *store)
 {
 	sqlite3_stmt *statement = store_prepare(store, "SELECT max(clock_error) FROM sessions");
@@ -446,7 +447,7 @@ static uint64_t clock_error(struct store *store)
 	return error;
 }
 
-/* After so many items the watch is asked. */
+/* Asks the watch after every 4096 items. */
 static bool stops(struct pass *pass)
 {
 	return pass->store->error || ((++pass->items & 0xfff) == 0 && store_over(pass->store));
@@ -471,7 +472,7 @@ int launches_run(struct store *store, struct device *device, const struct bounda
 	sorter_rewind(&device->items);
 	for (const struct device_item *item = sorter_next(&device->items); item && !stops(&pass);)
 		item = place_id(&pass, item);
-	/* Each sorter gives its memory back as soon as it has been read. */
+	/* Each sorter gives its memory back as soon as it is read. */
 	int error = device->items.error;
 	sorter_deinit(&device->items);
 	device->items.error = error;

@@ -1,5 +1,6 @@
-/* derive_memory.c - see derive_memory.h. The records go by twice: for sums, levels and peaks, and then, as the peaks are known, for who held
- * them (memory_held.c). What is held for it grows with operators and addresses, not with records, and counts in the user's memory. */
+/* derive_memory.c - see derive_memory.h. The records are read twice: first for sums, levels and peaks; then, when the
+ * peaks are known, for who held the memory at each peak (memory_held.c). The memory that this needs grows with
+ * operators and addresses, not with records, and is counted for the user. */
 #include "derive_memory.h"
 #include "memory_blocks.h"
 #include "memory_calls.h"
@@ -32,7 +33,7 @@ struct work {
 
 /* ---------------------------------------------------------------- a record */
 
-/* Most is held after a block was taken, and before one is given back. */
+/* The level is highest after a block was taken, or before one is given back. */
 static void add_level(struct level *level, struct memory_device *device, const struct memory_block *block)
 {
 	bool absolute = block->known & ALLOCATION_KNOWS_TOTALS;
@@ -46,7 +47,7 @@ static void add_level(struct level *level, struct memory_device *device, const s
 	}
 	if (!level->any)
 		level->reserved = ROWS_NULL;
-	/* ROWS_NULL is less than any. */
+	/* ROWS_NULL is less than any value. */
 	if (absolute && block->reserved > level->reserved)
 		level->reserved = block->reserved;
 	level->any = true;
@@ -71,7 +72,7 @@ static void add_sum(struct sum_of_name *sum, const struct memory_block *block, b
 	*self = memory_plus(*self, block->bytes);
 	if (block->taken)
 		sum->bytes = memory_plus(sum->bytes, block->bytes);
-	/* What is in no operator is called by none. */
+	/* A block outside of all operators has no caller to which it is added later. */
 	if (alone)
 		*all = memory_plus(*all, block->bytes);
 }
@@ -106,7 +107,7 @@ static bool take(void *user, const struct memory_block *block)
 	return true;
 }
 
-/* ---------------------------------------------------------------- what comes of all */
+/* ---------------------------------------------------------------- after all records */
 
 static bool add_calls(struct work *work)
 {

@@ -1,5 +1,5 @@
-/* derive_modules.c - see derive_modules.h. A frame that is a call of a module carries its name and class; which module that is follows from
- * the frames outside of it, whose numbers are smaller than its own. No locks. */
+/* derive_modules.c - see derive_modules.h. A frame that calls a module has the module's name and class. The frames of
+ * its callers, whose numbers are smaller, tell which module it is. No locks. */
 #include "derive_modules.h"
 #include "derive_memory.h"
 #include "memory_calls.h"
@@ -28,14 +28,14 @@ static void bind(sqlite3_stmt *statement, int64_t parent, int64_t name, int64_t 
 	sqlite3_bind_int64(statement, 3, class);
 }
 
-/* A frame for which the module of its caller is looked up first. */
+/* A frame that waits until the module of its caller is known. */
 struct waiting {
 	uint32_t id;
 	int64_t name, class;
 };
 
 struct work {
-	uint32_t modules[LIMIT_STACKS + 1]; /* of each frame the innermost one, by the frame's id; 0: none */
+	uint32_t modules[LIMIT_STACKS + 1]; /* by a frame's id: the innermost module around it; 0: none */
 	bool placed[LIMIT_STACKS + 1];
 	struct waiting waiting[LIMIT_STACKS]; /* the innermost first */
 };
@@ -45,7 +45,7 @@ struct tree {
 	sqlite3_stmt *add, *find, *frame;
 };
 
-/* The id of the module; 0 where it cannot be had. */
+/* The id of the module; 0: it cannot be found or added. */
 static uint32_t module_of(const struct tree *tree, int64_t parent, int64_t name, int64_t class)
 {
 	bind(tree->add, parent, name, class);
@@ -99,8 +99,8 @@ static void write_placed(struct store *store, const struct work *work)
 	rows_end(&rows);
 }
 
-/* Modules are numbered as they are called in the steps, which is the order of the model. Frames are numbered from the moment on that the
- * recording was prepared, which may be in the midst of a forward. */
+/* Modules are numbered in the order in which steps call them, which is the order of the model. The numbers of frames
+ * do not have that order: they begin when the recording was prepared, which may be in the middle of a forward. */
 #define CALLED_SQL                                                                                                     \
 	"SELECT stack FROM operators WHERE stack > 0 AND backward IS NULL AND step IS NOT NULL GROUP BY stack ORDER "  \
 	"BY min(start)"
@@ -121,7 +121,7 @@ static void write_placed(struct store *store, const struct work *work)
 	"THEN coalesce(d.self, 0) ELSE 0 END), NULL, NULL, NULL " FROM_SQL " LEFT JOIN range_devices d ON d.id = o.id"
 #define WITHOUT_DEVICE "NULL, NULL, NULL, NULL, NULL " FROM_SQL
 
-/* By module, so that there are few rows. */
+/* Adds up by module first, so that few rows are written. */
 static void write_taken(struct store *store, const struct work *work, const struct numbered *taken)
 {
 	struct numbered sums = {.bytes = sizeof(struct memory_of_stack), .memory = store->memory};
@@ -135,7 +135,7 @@ static void write_taken(struct store *store, const struct work *work, const stru
 			sum->cpu = memory_plus(sum->cpu, stack->cpu);
 			sum->device = memory_plus(sum->device, stack->device);
 		} else if (module) {
-			store_set_error(store, -ENOMEM, "there was no memory to add up that of modules");
+			store_set_error(store, -ENOMEM, "there was no memory to add up the memory of modules");
 			break;
 		}
 	}

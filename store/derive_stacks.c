@@ -1,5 +1,5 @@
-/* derive_stacks.c - see derive_stacks.h. A stack is a number, its innermost frame and its caller's number, which is smaller. No
- * locks. */
+/* derive_stacks.c - see derive_stacks.h. A stack has a number, its innermost frame, and the number of its caller's
+ * stack, which is smaller. No locks. */
 #include "derive_stacks.h"
 #include "derive_backward.h"
 #include "proto/base/memory.h"
@@ -12,15 +12,15 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* No agent reads deeper stacks: a file that says otherwise would make each sample as long to add up as it likes. */
+/* No agent reads deeper stacks. Without this limit a hostile file could make each sample take as long as it likes. */
 #define DEPTH_MOST 1024
-/* What a sample stands for at each side where the thread has no other. */
+/* The only sample of a thread stands for so much time before it and after it. */
 #define ALONE_NS 5000000
 
 struct frame {
 	uint32_t parent, function, file, line, first_line;
 	uint32_t shown;			 /* the frame that stands for the stack */
-	uint32_t line_key, function_key; /* of this frame: equal for equal lines, functions; from 1 on */
+	uint32_t line_key, function_key; /* the same number for frames of the same line, or function */
 	uint16_t depth;
 	uint8_t owner;
 	bool known;
@@ -28,13 +28,14 @@ struct frame {
 
 struct sums_of {
 	int64_t samples, self, host, waiting, calls, device, estimate;
-	int64_t device_apart; /* of a line device with what lines called that it called; of a function what of device is its own */
+	int64_t device_apart; /* of a line: `device`, and that of lines it called; of a function: its own part of `device` */
 	bool listed;
-	uint32_t last, last_apart; /* numbers of the last sample that counted for it */
-	bool states;		   /* of any of the samples it is known what the thread did */
+	uint32_t last, last_apart; /* number of the last sample that was counted */
+	bool states;		   /* some sample tells what the thread did */
 };
 
-/* By key. What is not 0 is listed, so that to write and clear it takes no look at all keys for each step of each thread. */
+/* Sums by key. Keys whose sums are not 0 are listed: so writing and clearing them does not look at all keys for each
+ * step of each thread. */
 struct by_key {
 	struct sums_of *all;
 	uint32_t *listed, listed_count;
@@ -43,21 +44,21 @@ struct by_key {
 
 /* A sample, or the operators of one stack. */
 struct sample {
-	int64_t duration, calls, device, estimate; /* estimate: of device */
+	int64_t duration, calls, device, estimate; /* estimate: of `device` */
 	uint32_t stack, state;
 	bool is_sample;
 };
 
 struct stacks {
 	struct store *store;
-	struct frame *frames;		 /* by number, [0] is that of no Python */
-	uint32_t count;			 /* numbers up to this one */
-	uint32_t *by_line, *by_function; /* a frame of each key */
+	struct frame *frames;		 /* by number; [0] stands for no Python */
+	uint32_t count;			 /* the highest number */
+	uint32_t *by_line, *by_function; /* one frame of each key */
 	struct by_key lines, functions;
 	uint32_t sample; /* its number */
 	bool operators;	 /* stacks of operators were recorded */
-	bool device;	 /* and a device's work */
-	bool estimated;	 /* or samples alone, and a device's work */
+	bool device;	 /* they were, and a device's work, too */
+	bool estimated;	 /* a device's work was recorded, and samples but no stacks of operators */
 };
 
 /* ---------------------------------------------------------------- what each sample stands for */
@@ -95,7 +96,7 @@ static void measure(struct store *store)
 		end = sqlite3_column_int64(bounds, 1);
 	}
 	sqlite3_finalize(bounds);
-	/* Sorted, so that all is read before any of it is written. */
+	/* ORDER BY makes SQLite read all rows before the first one is changed. */
 	sqlite3_stmt *read =
 		store_prepare(store, "SELECT rowid, thread, time FROM samples ORDER BY thread, time, rowid");
 	sqlite3_stmt *write = store_prepare(store, "UPDATE samples SET duration = ?1 WHERE rowid = ?2");
@@ -188,7 +189,7 @@ static int compare_functions(const void *a, const void *b, void *frames)
 			     (uint32_t[]){y->file, y->first_line, y->function}, 3);
 }
 
-/* Sorts all frames, numbers those that differ, and leaves one of each in its place. */
+/* Sorts all frames, numbers those that differ, and leaves one frame of each number in `order`. */
 static void number(struct stacks *stacks, uint32_t *order, int (*compare)(const void *, const void *, void *),
 		   void (*keep)(struct frame *frame, uint32_t key))
 {
@@ -231,7 +232,7 @@ static void count_in(struct by_key *of, uint32_t key, const struct sample *sampl
 		sums->self += sample->duration;
 		sums->device_apart += of->functions ? sample->device : 0;
 	}
-	/* A function that calls itself. */
+	/* The function calls itself: the sample was counted already. */
 	if (sums->last == number)
 		return;
 	sums->last = number;
@@ -245,7 +246,8 @@ static void count_in(struct by_key *of, uint32_t key, const struct sample *sampl
 	sums->waiting += sample->state == SAMPLE_WAITING ? sample->duration : 0;
 }
 
-/* A line has launched, too, what was launched from a line of the user's own that it called. */
+/* The line launched the sample's device time, or called the line that did. If the line calls itself, that counts
+ * once. */
 static void count_launched(struct stacks *stacks, uint32_t key, const struct sample *sample)
 {
 	struct sums_of *sums = &stacks->lines.all[key];
@@ -271,19 +273,19 @@ static void add(struct stacks *stacks, const struct sample *sample)
 	}
 }
 
-/* Has it anything to show? Operators that others called, and that launched nothing, add nothing to it. */
+/* Is there anything to show? Operators that other operators called, and that launched nothing, add nothing. */
 static bool says_something(const struct sums_of *sums)
 {
 	return sums->samples || sums->calls || sums->device || sums->device_apart;
 }
 
-/* Where no sample met what launched it is not known whether nothing was launched. */
+/* 0 is not known: what was launched may lie between samples. */
 static int64_t estimate_of(const struct sums_of *sums)
 {
 	return sums->estimate ? sums->estimate : ROWS_NULL;
 }
 
-/* Writes what has come together of a step and thread, and begins anew. */
+/* Writes the sums of one step and thread, and begins anew. */
 static void flush_lines(struct stacks *stacks, struct rows *rows, int64_t step, int64_t thread)
 {
 	while (stacks->lines.listed_count) {
@@ -319,7 +321,8 @@ static void flush_functions(struct stacks *stacks, struct rows *rows, int64_t st
 	}
 }
 
-/* Samples, and operators by their stacks, of one step and thread after the other. Calls are those of operators in no other one. */
+/* Samples, and operators by their stacks, sorted by step and thread. `calls` counts operators that lie in no other
+ * operator. */
 #define SAMPLES_SQL "SELECT coalesce(step, 0), thread, stack, duration, state, 1, 0, 0, 0 FROM samples"
 #define ESTIMATED_SQL                                                                                                  \
 	"SELECT coalesce(s.step, 0), s.thread, s.stack, s.duration, s.state, 1, 0, 0, coalesce(d.device, 0) FROM "     \

@@ -5,8 +5,8 @@
 
 #include <stdlib.h>
 
-/* A group of ranges may have lost its shortest or longest call to another step: these are looked up again. If there are more than
- * a few, one GROUP BY over everything is cheaper. */
+/* When a range moves to another step, its old group may lose its shortest or longest call, which is then looked up
+ * again. For more than a few groups, one GROUP BY over everything is cheaper. */
 #define STALE_MAX 4
 static int refresh_stale(struct store *store, struct totals *totals)
 {
@@ -48,7 +48,7 @@ static void bind_id(sqlite3_stmt *statement, int at, uint32_t id)
 		sqlite3_bind_null(statement, at);
 }
 
-/* As SQL's GROUP BY has them, so that a file does not show which way it was added up. */
+/* The order of SQL's GROUP BY: so a file does not show in which way it was added up. */
 static int compare_groups(const void *a, const void *b)
 {
 	const struct total *x = *(const struct total *const *)a, *y = *(const struct total *const *)b;
@@ -83,7 +83,7 @@ static int write_groups(struct store *store, const struct total *const *groups, 
 	for (size_t i = 0; i < count && !store->error; i++) {
 		const struct total *total = groups[i];
 		sqlite3_stmt *statement = total->kind == EVENT_OPERATOR ? operators : ranges;
-		/* name is NOT NULL there: an event without a name stands under 0, which is no string. */
+		/* The column is NOT NULL: an event without a name has 0, which is the id of no string. */
 		sqlite3_bind_int64(statement, 1, total->name);
 		bind_id(statement, 2, total->step);
 		sqlite3_bind_int64(statement, 3, (int64_t)total->calls);
@@ -106,12 +106,12 @@ static int write_groups(struct store *store, const struct total *const *groups, 
 
 #define FOLDED_ONES FOLD_SQL("operators", "temp.ones")
 
-/* Totals by SQL, where those in memory are not complete: some records were not put in by this process, or there were too many
- * groups, or operators were moved to another step. total() does not overflow, whatever a hostile agent wrote.
+/* Totals by SQL, where the sums in memory are not complete: another process put in some records, or there were too
+ * many groups, or operators moved to another step. total() does not overflow, whatever a hostile agent wrote.
  *
- * ones: one operator of each id. No agent writes two of one id, but a hostile one could, and a join must find one row at most.
- * folded: operators that are one call with their parent (fold_rule.h). Since ids are unique these form paths without
- * branches. calls: the heads of these paths, with the own time of the rest of the path. */
+ * ones: one operator of each id. No agent writes an id twice, but a hostile one could, and a join must find at most
+ * one row. folded: operators that are one call with their parent (fold_rule.h). Since ids are unique, they form paths
+ * without branches. calls: the heads of these paths, with the own time of the rest of the path. */
 static int write_by_sql(struct store *store)
 {
 	store_run(

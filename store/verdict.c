@@ -10,10 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What reading a row, a thing of the device's or the host's, takes at most while the breakdown is made; measured: 102 for operators, 190
- * for operations of a device. */
+/* The breakdown needs at most so much memory for each row that it reads. Measured: 102 bytes for operators, 190 for
+ * operations of a device. */
 #define BYTES_A_ROW 256
-/* Rows that are read between two looks at the watch. */
+/* The watch is asked after so many rows. */
 #define LOOK_EVERY 1024
 
 struct verdict {
@@ -27,7 +27,7 @@ static bool may_go_on(void *context)
 	return ++verdict->rows % LOOK_EVERY || !store_over(verdict->store);
 }
 
-/* Rows that will be read: what was never deleted counts too, which is next to nothing. */
+/* About how many rows will be read: the highest numbers of the tables. Deleted rows count too, but are few. */
 static uint64_t count_rows(struct store *store)
 {
 	uint64_t rows = 0;
@@ -44,7 +44,7 @@ static uint64_t count_rows(struct store *store)
 	return rows;
 }
 
-/* An error here does not spoil the capture: only its verdict is missing. */
+/* An error here does not spoil the capture: only the verdict is missing. */
 static void give_up(struct store *store, struct findings *findings, const char *why)
 {
 	memset(findings, 0, sizeof *findings);
@@ -56,7 +56,7 @@ static void give_up(struct store *store, struct findings *findings, const char *
 	*store->sentence = 0;
 }
 
-/* Bytes are counted for whoever pays, not taken from there: SQLite and what is below allocate by themselves. */
+/* The bytes are counted for whoever pays, but not allocated there: SQLite and the breakdown allocate by themselves. */
 static bool count_memory(struct store *store, uint64_t bytes)
 {
 	struct memory *memory = store->memory;
@@ -75,7 +75,7 @@ static void discount_memory(struct store *store, uint64_t bytes)
 		atomic_fetch_sub_explicit(&store->memory->used, bytes, memory_order_relaxed);
 }
 
-/* Reads alone: what is interrupted undoes nothing. */
+/* It only reads: if it is interrupted, nothing has to be undone. */
 static bool compute(struct store *store, const struct store_watch *watch, struct breakdown_capture *capture,
 		    struct findings *findings, struct row_lines *lines)
 {
@@ -100,7 +100,8 @@ static int by_value(const void *a, const void *b)
 	return ORDER(x, y);
 }
 
-/* Says what is usual without the steps that hold an evaluation or a compilation, and says that these are left out. */
+/* Computes the usual step time without steps that hold an evaluation or a compilation, and notes that they are left
+ * out. */
 static void leave_out(struct store *store, struct derived *derived, const struct breakdown *breakdown)
 {
 	size_t steps = breakdown->step_count, count = 0;

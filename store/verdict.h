@@ -6,9 +6,10 @@
 
 #include <cjson/cJSON.h>
 
-/* Computes both, within what `watch` and the store's memory allow, and writes them in the transaction that is open. Where that is not
- * enough the capture is good without them: they are computed by whoever asks, and what kept them stands in `abstains`. Returns the
- * verdict as JSON (findings/json.h), the caller's; NULL: out of memory. line: the verdict in one line. */
+/* Computes both, within what `watch` and the store's memory allow, and writes them in the open transaction. If that
+ * is not enough, the capture is good without them: whoever asks later computes them, and `abstains` says why they are
+ * missing. Returns the verdict as JSON (findings/json.h), which the caller owns; NULL: out of memory. line: the
+ * verdict in one line. */
 cJSON *verdict_run(struct store *store, const struct store_watch *watch, struct derived *derived, bool cramped,
 		   char line[STORE_SENTENCE_BYTES]);
 

@@ -1,4 +1,4 @@
-/* activity.c - see activity.h. Each thread's spans and marks are swept once, by time. */
+/* activity.c - see activity.h. One sweep by time over each thread's spans and marks. */
 #include "activity.h"
 
 #include "sorted.h"
@@ -21,7 +21,7 @@ static void put(struct activity *activity, struct activity_spans *list, const st
 		list->items[list->count++] = *span;
 }
 
-/* False: nothing is to be put anywhere. */
+/* False: the span is empty, or memory has run out. */
 static bool is_span(const struct activity *activity, struct activity_span *span)
 {
 	span->start = bounded(span->start);
@@ -32,7 +32,7 @@ static bool is_span(const struct activity *activity, struct activity_span *span)
 /* A new thread. NULL: no memory. */
 static struct activity_thread *new_thread(struct activity *activity, uint32_t thread)
 {
-	activity->places.bytes = 1; /* a value that nobody needs */
+	activity->places.bytes = 1; /* its value is not used */
 	if (!numbered_add(&activity->places, thread, 0, 0) ||
 	    !ARRAY_GROW(activity->threads, activity->count, activity->room)) {
 		activity->failed = true;
@@ -47,7 +47,7 @@ static struct activity_thread *new_thread(struct activity *activity, uint32_t th
 	return made;
 }
 
-/* Not built yet. Mostly the one that was asked for before. NULL: no memory. */
+/* The thread of this number, before activity_build(). Mostly it is the one that was asked for last. NULL: no memory. */
 static struct activity_thread *thread_of(struct activity *activity, uint32_t thread)
 {
 	if (activity->near < activity->count && activity->threads[activity->near].thread == thread)
@@ -115,17 +115,17 @@ static int by_number(const void *a, const void *b)
 static int by_thread(const void *a, const void *b)
 {
 	const struct activity_span *x = a, *y = b;
-	/* Of marks that begin at one instant the shorter is the inner one, and counts as the later. */
+	/* If marks begin at one instant, the shorter one lies inside, and counts as the later one. */
 	return ORDER(x->thread, y->thread) ?: ORDER(x->start, y->start) ?: ORDER(y->end, x->end) ?: ORDER(x->what, y->what);
 }
 
-/* The end of a mark that has begun, and which one it is among its thread's. */
+/* When a mark that has begun ends, and which one it is among its thread's. */
 struct ending {
 	int64_t time;
 	size_t index;
 };
 
-/* A heap: the first is the one that ends first. As many as are open at a time, which are few. */
+/* A heap of the marks that are open at a time, which are few. The first is the one that ends first. */
 struct endings {
 	struct ending *items;
 	size_t count, room;
@@ -143,7 +143,7 @@ static bool endings_push(struct endings *heap, int64_t time, size_t index)
 	return true;
 }
 
-/* The first of them; there must be one. */
+/* Takes the first one out. There must be one. */
 static size_t endings_pop(struct endings *heap)
 {
 	size_t index = heap->items[0].index, at = 0;
@@ -159,23 +159,24 @@ static size_t endings_pop(struct endings *heap)
 	return index;
 }
 
-/* One thread's sweep. Of what is done only the latest end counts: whatever lies within what is done already changes nothing. */
+/* One thread's sweep. For each doing only the latest end counts: a span inside of another one with the same doing
+ * changes nothing. */
 struct sweep {
 	const struct activity_span *spans, *marks;
 	size_t span_count, mark_count;
-	int64_t until[DOING_COUNT]; /* the latest end of what has begun */
-	unsigned doing;		    /* bits: which of them are done now */
-	struct endings mark_ends;   /* of what has begun */
-	size_t *stack; /* marks in the order in which they began; those that have ended leave when they come to lie on top */
+	int64_t until[DOING_COUNT]; /* the latest end of spans that have begun */
+	unsigned doing;		    /* bits: what the thread does now */
+	struct endings mark_ends;   /* of marks that have begun */
+	size_t *stack; /* marks in the order in which they began; one that has ended leaves once it is on top */
 	bool *ended;
 	size_t stacked;
-	size_t keeping[PHASE_COUNT]; /* of phases that keep what is inside of them: how many are open */
+	size_t keeping[PHASE_COUNT]; /* how many marks are open, by phases that keep what is inside of them */
 	int64_t *segments;
 	size_t count;
-	int64_t end; /* of the last */
+	int64_t end; /* of the last segment */
 };
 
-/* Passes by spans that begin while the same is done already. Returns the first other one, or the count. */
+/* Passes over spans that begin while the thread does the same already. Returns the first other span, or the count. */
 static size_t pass_by(struct sweep *sweep, size_t span)
 {
 	for (; span < sweep->span_count; span++) {
@@ -232,13 +233,13 @@ static void emit(struct sweep *sweep, int64_t from, int64_t to)
 		return;
 	int64_t segment = activity_pack(from, phase_now(sweep), strongest(sweep));
 	sweep->end = to;
-	/* One like it goes on. */
+	/* Otherwise the last segment goes on. */
 	if (!sweep->count || ((sweep->segments[sweep->count - 1] ^ segment) & 0xff))
 		sweep->segments[sweep->count++] = segment;
 	large_go(sizeof segment);
 }
 
-/* When something begins or ends next; INT64_MAX: nothing does any more. */
+/* When the next span or mark begins or ends; INT64_MAX: none does. */
 static int64_t next_border(const struct sweep *sweep, size_t span, size_t mark)
 {
 	int64_t next = INT64_MAX;
@@ -290,7 +291,7 @@ static bool run(struct sweep *sweep)
 	return ok;
 }
 
-/* Its marks are the first `mark_count` of these. False: no memory. */
+/* The thread's marks are the first `mark_count` of `marks`. False: no memory. */
 static bool build_thread(struct activity_thread *thread, const struct activity_span *marks, size_t mark_count)
 {
 	size_t borders = 2 * (thread->spans.count + mark_count);
@@ -324,7 +325,7 @@ static size_t same_thread(const struct activity_spans *list, size_t from, uint32
 	return to;
 }
 
-/* Also those of which only marks are known. */
+/* Sorts all threads, and adds those that have only marks. */
 static void sort_threads(struct activity *activity)
 {
 	for (size_t i = 0; i < activity->marks.count && !activity->failed; i++)
@@ -364,7 +365,7 @@ size_t activity_at(const struct activity_thread *thread, int64_t time)
 	return low;
 }
 
-/* So many segments are passed by one by one. */
+/* So many segments are looked at one by one. */
 #define NEAR 16
 
 size_t activity_near(const struct activity_thread *thread, int64_t time, size_t *near)

@@ -9,17 +9,17 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What a thread does. If it does several things at one instant, the first in this list holds. */
+/* What a thread does. If it does several things at one instant, the first in this list counts. */
 enum doing {
 	DOING_TORCH_COMPILE, /* in a compilation by torch.compile */
 	DOING_COMPILE,	     /* loads modules, instantiates graphs, compiles */
 	DOING_GARBAGE,	     /* Python collects garbage */
 	DOING_CAPTURE,	     /* the profiler's own work */
-	DOING_SYNC,	     /* waits for the device; blocking copies too */
+	DOING_SYNC,	     /* waits for the device, or makes a blocking copy */
 	DOING_COPY,	     /* a call that copies pageable memory */
-	DOING_ALLOC,	     /* takes or gives back memory of a device, or memory that is pinned */
-	DOING_SETUP, /* a call of a millisecond or more that is none of the others, while the device has next to nothing to do */
-	DOING_COMM, /* the host's part of a collective */
+	DOING_ALLOC,	     /* takes or gives back memory of a device, or pinned memory */
+	DOING_SETUP, /* any other call that lasts a millisecond or more while the device has next to nothing to do */
+	DOING_COMM,  /* the host's part of a collective */
 	DOING_LAUNCH,
 	DOING_CALL, /* any other call of the driver or the runtime */
 	DOING_OPERATOR,
@@ -53,12 +53,11 @@ struct activity_span {
 	int64_t start, end;
 	uint32_t thread;
 	uint32_t
-		name : 28; /* id in `strings`; 0: none. There is no room for more of them (LIMIT_STRINGS_BYTES). Of a call of a
-			      module ACTIVITY_MODULE */
-	uint32_t what : 4; /* enum doing, of a mark enum phase */
+		name : 28; /* id in `strings` (more ids do not fit into LIMIT_STRINGS_BYTES); 0: none; ACTIVITY_MODULE: a call of a module */
+	uint32_t what : 4; /* enum doing; for a mark enum phase */
 };
 
-/* A mark that is a call of a module, not anybody's word. */
+/* The mark is a call of a module: nobody stated its phase. */
 #define ACTIVITY_MODULE 0xfffffffu
 
 struct activity_spans {
@@ -66,28 +65,28 @@ struct activity_spans {
 	size_t count, room;
 };
 
-/* What one thread did, and its segments, without holes, from the first to the last that is known of it. Each segment is kept in 8 bytes:
- * when it begins, and what it is. It ends where the next one begins. */
+/* What one thread did. Its segments have no holes from the first to the last thing that is known of it. Each segment
+ * takes 8 bytes: when it begins, and what it is. It ends where the next one begins. */
 struct activity_thread {
 	uint32_t thread;
-	struct activity_spans spans; /* sorted by activity_build(): by start, what encloses first */
-	int64_t *segments;	     /* activity_pack() */
+	struct activity_spans spans; /* sorted by activity_build(): by start, an enclosing span first */
+	int64_t *segments;	     /* see activity_pack() */
 	size_t count;
-	int64_t end; /* of the last */
+	int64_t end; /* of the last segment */
 };
 
 struct activity {
-	struct activity_spans marks;	 /* of phases; by thread and start once it is built */
-	struct activity_thread *threads; /* by number, once it is built */
+	struct activity_spans marks;	 /* of phases; sorted by thread and start by activity_build() */
+	struct activity_thread *threads; /* sorted by number by activity_build() */
 	size_t count, room;
-	struct numbered places; /* until then: which of `threads` has this number */
+	struct numbered places; /* before activity_build(): a thread's number gives its index in `threads` */
 	size_t near;
-	uint32_t expected_thread; /* the caller's: most spans are of this thread; about so many; 0: not known */
+	uint32_t expected_thread; /* set by the caller: the thread of most spans, and about how many; 0: not known */
 	size_t expected_spans;
-	bool failed; /* there was no memory: nothing of it means anything */
+	bool failed; /* there was no memory: the rest means nothing */
 };
 
-/* Times beyond it (a year) are cut to it. */
+/* Later times (over a year) are cut to this. */
 #define ACTIVITY_TIME_MOST ((INT64_C(1) << 55) - 1)
 
 static inline int64_t activity_pack(int64_t start, uint8_t phase, uint8_t doing)
@@ -121,19 +120,19 @@ void activity_add_named(struct activity *activity, uint32_t thread, int64_t star
  * last holds, with exceptions: PHASE_INPUT goes before all others, then PHASE_VALIDATION, PHASE_TEST, PHASE_EVALUATION
  * and PHASE_INFERENCE, in this order. */
 void activity_mark(struct activity *activity, uint32_t thread, int64_t start, int64_t end, enum phase phase);
-/* The same of an operator or a range of this name. */
+/* The same for an operator or a range of this name. */
 void activity_mark_named(struct activity *activity, uint32_t thread, int64_t start, int64_t end, enum phase phase,
 			 uint32_t name);
-/* The same of a call of a module. */
+/* The same for a call of a module. */
 void activity_mark_module(struct activity *activity, uint32_t thread, int64_t start, int64_t end);
 /* Makes the threads' segments. False: no memory. Nothing may be added afterwards. */
 bool activity_build(struct activity *activity);
-/* NULL where nothing is known of the thread. */
+/* NULL: nothing is known of the thread. */
 const struct activity_thread *activity_find(const struct activity *activity, uint32_t thread);
 /* The first segment that ends after `time`, or the count. */
 size_t activity_at(const struct activity_thread *thread, int64_t time);
-/* The same, for times that follow each other closely. *near is the place for the time before, at first any value; it
- * becomes the new place. */
+/* The same, for times that follow each other closely. *near is the place for the time before (any value at first),
+ * and becomes the new place. */
 size_t activity_near(const struct activity_thread *thread, int64_t time, size_t *near);
 void activity_free(struct activity *activity);
 

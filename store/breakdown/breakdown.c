@@ -1,4 +1,4 @@
-/* breakdown.c - see breakdown.h: rows, the host's side, and what is done for each device (devices.c). */
+/* breakdown.c - see breakdown.h: rows, the host's side, and the loop over devices (devices.c). */
 #include "breakdown.h"
 
 #include "devices.h"
@@ -39,8 +39,8 @@ enum phase breakdown_phase_named(const char *word, size_t bytes)
 	return PHASE_COUNT;
 }
 
-/* Input keeps all that is inside of it but garbage collection, which may come at any time; what is done where nothing else helps comes
- * next; then the phase. */
+/* Garbage collection comes first, since it may run at any time. Then comes input, with all that is inside of it; then
+ * what the thread does, if that has a row of its own; then the phase. */
 static enum host_row host_row(const struct activity_segment *segment, bool has_operators)
 {
 	if (segment->doing == DOING_GARBAGE)
@@ -140,7 +140,7 @@ unsigned breakdown_unusual(const struct breakdown_holders *holders)
 {
 	unsigned unusual = (holders->evaluate && holders->evaluate < holders->steps ? HOLDS_EVALUATION : 0) |
 			   (holders->compile && holders->compile < holders->steps ? HOLDS_COMPILATION : 0);
-	/* If some steps evaluate and all others compile, the ones that evaluate are closer to what is usual. */
+	/* If some steps evaluate and all others compile, the steps that evaluate are closer to what is usual. */
 	return unusual == (HOLDS_EVALUATION | HOLDS_COMPILATION) && holders->any == holders->steps ? HOLDS_COMPILATION
 												   : unusual;
 }
@@ -153,7 +153,7 @@ unsigned breakdown_left_out(const struct breakdown *breakdown, size_t first, siz
 	return breakdown_unusual(&holders);
 }
 
-/* What the steps hold that are left out, in a few words. */
+/* In a few words: what the steps hold for which they are left out. */
 static void tell_held(const struct breakdown_step *steps, size_t count, unsigned unusual, bool one, char ret[64])
 {
 	unsigned all = 0;
@@ -311,7 +311,7 @@ static bool devices(struct breakdown_shared *shared)
 			large_go(sizeof *breakdown->operations);
 			to++;
 		}
-		/* A machine has fewer: the file is hostile. */
+		/* No machine has so many: the file is hostile. */
 		if (breakdown->device_count == DEVICES_MOST)
 			break;
 		if (!ARRAY_GROW(breakdown->devices, breakdown->device_count, room))

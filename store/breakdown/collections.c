@@ -1,12 +1,12 @@
-/* collections.c - see collections.h. One that begins only once another has ended: a process has one collector, which does not run twice at a
- * time. Of a file that is not what it says some are not found again, which does no harm. */
+/* collections.c - see collections.h. Collections do not overlap: a process has one collector, which does not run
+ * twice at a time. In a hostile file they may; then some of them are not found, which does no harm. */
 #include "collections.h"
 
 #include "proto/base/array.h"
 
 #include <stdlib.h>
 
-/* More are not looked at. A live capture has far fewer. */
+/* Further ones are not read. A live capture has far fewer. */
 #define COLLECTIONS_MOST (1u << 20)
 
 static int64_t least(int64_t a, int64_t b)
@@ -31,7 +31,7 @@ static void take(void *context, sqlite3_stmt *row)
 		scan_no_memory(reading->scan);
 		return;
 	}
-	/* It has begun before it has ended. */
+	/* The start lies before the end, whatever the errors are. */
 	error = least(error, (end - start) / 2);
 	end_error = least(end_error, (end - start) / 2);
 	collections->items[collections->count++] = (struct collection){.row = row_int(row, 0),
@@ -56,14 +56,15 @@ void collections_read(struct collections *collections, struct scan *scan)
 			take, &reading);
 }
 
-/* It had not begun at `time`. It began soon after the last such time: the thread's Python does little without an operator. */
+/* The collection had not begun at `time`. It began soon after the last such time: the thread's Python does little
+ * without an operator. */
 static void put_off(struct collection *item, int64_t time)
 {
 	if (time > item->before && time <= item->begun)
 		item->start = item->before = time;
 }
 
-/* It had ended by then: soon before the first such time. */
+/* The collection had ended at `time`. It ended soon before the first such time. */
 static void cut_short(struct collection *item, int64_t time)
 {
 	if (time > item->ran && time <= item->gone)

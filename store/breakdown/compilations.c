@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Their times are to the microsecond, and of another clock. */
+/* Times of compilations are in microseconds, and from another clock. */
 #define ROUGH_NS 10000
 
 static void take(void *context, sqlite3_stmt *row)
@@ -47,14 +47,14 @@ void compilations_take(struct compilations *compilations, int64_t start, int64_t
 		item->before = start;
 		item->searched = name->searches;
 	}
-	/* Compiled code runs, and compiles the backward, or what is left to do. */
+	/* Compiled code runs: it compiles the backward, or the rest of the function. */
 	for (; name->compiled && next < compilations->count && compilations->items[next].start < end; next++) {
 		item = &compilations->items[next];
 		item->of_step_thread |= item->part != COMPILE_FORWARD && item->end <= end + ROUGH_NS;
 	}
 }
 
-/* The step's thread ends no step inside of a compilation. */
+/* Does a step end during the compilation? Then another thread compiled: the step's thread ends no step meanwhile. */
 static bool ends_step_within(const struct breakdown *breakdown, const struct compilation *item)
 {
 	size_t next =
@@ -62,7 +62,7 @@ static bool ends_step_within(const struct breakdown *breakdown, const struct com
 	return next < breakdown->step_count && breakdown->steps[next].start < item->end - ROUGH_NS;
 }
 
-/* Takes operators out that began in a compilation. */
+/* Takes out the step thread's operators that began in one of its compilations. */
 static void leave_out(const struct compilations *compilations, struct phases *phases)
 {
 	size_t kept = 0;

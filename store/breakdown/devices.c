@@ -1,5 +1,5 @@
-/* devices.c - see devices.h. One sweep over a device's operations tells when it did what, and each interval in
- * which it did nothing is then explained by the call that ended it. */
+/* devices.c - see devices.h. One sweep over a device's operations finds when it did what. Each interval in which it
+ * did nothing is then explained by the call that ended it. */
 #include "devices.h"
 
 #include "sorted.h"
@@ -8,9 +8,11 @@
 
 #include <stdlib.h>
 
-/* From a call's return to the operation's start on an idle device: more than this is no way to the device. */
+/* On an idle device, an operation starts within this time of its call's return. A longer time is not spent on the way
+ * to the device. */
 #define ARRIVAL_NS 10000
-/* A device that runs dry this shortly after a wait has returned ran dry inside of it. */
+/* If a wait of the host has returned at most so long before a device runs out of work, the device ran out of it
+ * during the wait. */
 #define SYNC_SLACK_NS 5000
 
 struct ending {
@@ -24,7 +26,8 @@ static int by_time(const void *a, const void *b)
 	return ORDER(x->time, y->time) ?: ORDER(x->row, y->row) ?: ORDER(x->kind, y->kind);
 }
 
-/* The first step that ends after `time`, or the count. Looks first where the last one was, and behind it. */
+/* The first step that ends after `time`, or the count. Looks first at the step that was asked for last, and at those
+ * after it. */
 static size_t step_at(const struct breakdown *breakdown, size_t *near, int64_t time)
 {
 	size_t low = 0, high = breakdown->step_count;
@@ -37,7 +40,7 @@ static size_t step_at(const struct breakdown *breakdown, size_t *near, int64_t t
 	return low;
 }
 
-/* Most lie within the step of the last one. */
+/* Most operations lie in the same step as the last one. */
 static inline size_t step_near(const struct breakdown *breakdown, size_t *near, int64_t from)
 {
 	const struct breakdown_step *steps = breakdown->steps;
@@ -46,7 +49,7 @@ static inline size_t step_near(const struct breakdown *breakdown, size_t *near, 
 	return step_at(breakdown, near, from);
 }
 
-/* Calls for each step that [from, to) has a part in. */
+/* Repeats a statement for each step that [from, to) touches. */
 #define FOR_EACH_PART(breakdown, near, from, to, i, part)                                                              \
 	for (size_t i = step_near(breakdown, near, from);                                                              \
 	     i < (breakdown)->step_count && (breakdown)->steps[i].start < (to); i++)                                   \
@@ -90,7 +93,7 @@ static void put_known(const struct explanation *explanation, enum idle_row row, 
 		       &(struct breakdown_piece){from, to, explanation->device->device, DEVICE_IDLE, (int)row});
 }
 
-/* Of the newest idle interval. */
+/* Puts a part of the newest idle interval into a row. */
 static void put(const struct explanation *explanation, enum idle_row row, int64_t from, int64_t to)
 {
 	int64_t known = explanation->shared->breakdown->known_from;
@@ -134,7 +137,7 @@ static struct cursor cursor(const struct breakdown_shared *shared, const struct 
 	return (struct cursor){.thread = thread, .at = thread ? segment_at(shared, thread, time) : 0};
 }
 
-/* What the thread does at `time`, and, in *until, up to when it does so at least. */
+/* What the thread does at `time`. *until is lowered to the time up to which that holds. */
 static struct activity_segment seen_at(struct cursor *cursor, int64_t time, int64_t *until)
 {
 	const struct activity_thread *thread = cursor->thread;
@@ -151,7 +154,7 @@ static struct activity_segment seen_at(struct cursor *cursor, int64_t time, int6
 	return segment;
 }
 
-/* The host was late: what the launching thread did then, and where that did nothing, the step thread. */
+/* The host was late. What counts is what the launching thread did then, or, while it did nothing, the step thread. */
 static void put_late(const struct explanation *explanation, const struct activity_thread *launcher, int64_t from,
 		     int64_t to)
 {
@@ -172,7 +175,7 @@ static void put_late(const struct explanation *explanation, const struct activit
 	}
 }
 
-/* Inside of the call: it launches, unless it is known to do something that takes longer. */
+/* Inside of its call the thread launches, unless it is known to do something that takes longer. */
 static void put_launch(const struct explanation *explanation, const struct activity_thread *launcher, int64_t from,
 		       int64_t to)
 {
@@ -195,7 +198,7 @@ static bool launched_between(const struct breakdown_shared *shared, int64_t from
 	return low < shared->breakdown->call_count && shared->call_starts[low] < to;
 }
 
-/* Did the device run dry inside of a wait of this thread, after which the next call came first? */
+/* Did the device run out of work during a wait of this thread, with no launch between that wait and the next call? */
 static bool ran_dry(const struct breakdown_shared *shared, const struct activity_thread *thread, int64_t dry,
 		    int64_t next_call, struct breakdown_idle *idle)
 {
@@ -253,7 +256,7 @@ static void explain(const struct explanation *explanation, struct breakdown_idle
 	put(explanation, IDLE_DEVICE_WAIT, arrived, idle->end);
 }
 
-/* What is open, by row and by kind. */
+/* How many operations are open, by row and by kind. */
 struct open {
 	size_t rows[DEVICE_ROWS], kinds[OPERATION_KINDS];
 };
@@ -265,7 +268,7 @@ static uint8_t kind_of(const struct open *open, enum device_row row)
 										    : OPERATION_PLAIN;
 	if (row != DEVICE_COMPUTE)
 		return OPERATION_PLAIN;
-	/* Of the kernels that compute: all are of a kind, or some are plain. */
+	/* If one of the open kernels is plain, no time is lost to the others. */
 	size_t slow = open->kinds[OPERATION_NO_TENSOR_CORES] + open->kinds[OPERATION_FEW_BLOCKS];
 	if (open->rows[DEVICE_COMPUTE] > slow)
 		return OPERATION_PLAIN;
@@ -296,7 +299,7 @@ static void add_rows(const struct explanation *explanation, int64_t from, int64_
 			       &(struct breakdown_piece){from, to, explanation->device->device, (int)row, -1});
 }
 
-/* Where the recording begins and ends. */
+/* The times at which the recording begins and ends. */
 static void bounds(const struct breakdown *breakdown, size_t from, const struct ending *endings, size_t count,
 		   int64_t *start, int64_t *end)
 {
@@ -329,7 +332,8 @@ static void sweep(const struct explanation *explanation, uint32_t number, size_t
 	int64_t now, last;
 	bounds(breakdown, from, endings, to - from, &now, &last);
 	while (now < last && !explanation->device->failed) {
-		/* An operation, its end, the idle time before it, its call, and what threads did then. */
+		/* What an operation takes: itself, its end, the idle time before it, its call, and what threads did
+		 * then. */
 		large_go(256);
 		int64_t until = last;
 		if (next < to && breakdown->operations[next].start < until)
@@ -363,10 +367,10 @@ bool breakdown_device(const struct breakdown_shared *shared, size_t index, size_
 {
 	struct breakdown *breakdown = shared->breakdown;
 	struct breakdown_device *device = &breakdown->devices[index];
-	/* Not cleared: what is read was written before. */
+	/* Not cleared: each item is written before it is read. */
 	struct ending *endings = large_get(to - from, sizeof *endings);
 	device->steps = calloc(breakdown->step_count + 1, sizeof *device->steps);
-	/* One before each operation, and one at the end. */
+	/* One interval before each operation, and one at the end. */
 	device->idles = large_get(to - from + 1, sizeof *device->idles);
 	device->operations_from = from;
 	device->operations_to = to;

@@ -18,8 +18,8 @@ static void take_loss(void *capture, sqlite3_stmt *row)
 		doubt(capture, "events of the devices, or calls, were dropped", row_int(row, 0));
 }
 
-/* Each launch of a graph has as many operations as the graph has nodes. Of a launch before the recording only the end is recorded, and of
- * the last launch perhaps only the beginning. */
+/* Each launch of a graph has as many operations as the graph has nodes. But a launch before the recording may be
+ * recorded only at its end, and the last launch only at its beginning. */
 static void take_graphs(void *capture, sqlite3_stmt *row)
 {
 	if (row_int(row, 0) > 0)
@@ -27,24 +27,26 @@ static void take_graphs(void *capture, sqlite3_stmt *row)
 		      row_int(row, 0));
 }
 
-/* A cause is told by what the host did at the time, to about as much as an operation takes on its way to an idle device. */
+/* A cause is what the host did at the time. Clocks may differ by about as much as an operation takes on its way to an
+ * idle device. */
 #define CLOCKS_NS 10000
-/* One operation may lie before its call, and of many one in so many: wrong times, and no clock. */
+/* One operation, and one in so many more, may lie before its call: these are wrong times, not a wrong clock. */
 #define EARLY_ONE_IN 64
 
-/* The clock error is the most of the recording, and where nothing happened to the clock that is one reading that was interrupted. */
+/* The clock error is the largest of the recording. If nothing happened to the clock, that is one reading that was
+ * interrupted. */
 static void take_clock(struct breakdown_capture *capture, int64_t options, int64_t error)
 {
 	if (error <= CLOCKS_NS || !(options & (SESSION_CLOCK_STEPPED | SESSION_CLOCK_SILENT)))
 		return;
 	doubt(capture,
 	      options & SESSION_CLOCK_STEPPED
-		      ? "us are what times of the devices may be off by, as CUPTI's clock jumped or changed its rate"
-		      : "us are what times of the devices may be off by, as CUPTI's clock ceased to answer",
+		      ? "us is how far times of the devices may be off, since CUPTI's clock jumped or changed its rate"
+		      : "us is how far times of the devices may be off, since CUPTI's clock ceased to answer",
 	      error / 1000);
 }
 
-/* Nothing begins before it is launched: the times of the devices are too early. */
+/* Nothing begins before it is launched. If operations do, the times of the devices are too early. */
 static void look_at_clocks(struct breakdown_capture *capture)
 {
 	const struct breakdown *breakdown = &capture->breakdown;
@@ -62,7 +64,7 @@ static void look_at_clocks(struct breakdown_capture *capture)
 		      early);
 }
 
-/* By name: files of an older schema lack some of the columns. */
+/* Columns are found by name: files of an older schema lack some. */
 static void take_session(void *capture, sqlite3_stmt *row)
 {
 	int64_t options = 0, error = 0;
@@ -71,7 +73,7 @@ static void take_session(void *capture, sqlite3_stmt *row)
 		if (sqlite3_column_type(row, i) == SQLITE_NULL)
 			continue;
 		if (strcmp(name, "missing_from") == 0)
-			doubt(capture, "us from the beginning on records of the devices are missing",
+			doubt(capture, "us after the beginning records of the devices become incomplete",
 			      row_int(row, i) / 1000);
 		else if (strcmp(name, "options") == 0)
 			options = row_int(row, i);
@@ -85,7 +87,8 @@ static void look_for_doubt(struct scan *scan, struct breakdown_capture *capture,
 {
 	if (capture->timeless)
 		doubt(capture, "operations came without times", (int64_t)capture->timeless);
-	/* A device may not have begun the last ones before the recording ended. */
+	/* A few such calls are no reason for doubt: a device may not have begun the last kernels before the recording
+	 * ended. */
 	if (evidence->bare_calls * 2 > evidence->kernel_calls)
 		doubt(capture, "calls launched kernels that were not recorded", evidence->bare_calls);
 	scan_each(scan,

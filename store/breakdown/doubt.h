@@ -4,7 +4,7 @@
 
 #include "load_device.h"
 
-/* Where they do not: capture->doubt says why, and the causes of idle time are withdrawn. Errors: scan->error. */
+/* If they do not, capture->doubt says why, and the causes of idle time are withdrawn. Errors: scan->error. */
 void breakdown_doubt(struct scan *scan, struct breakdown_capture *capture, const struct device_evidence *evidence);
 
 #endif

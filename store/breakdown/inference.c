@@ -1,5 +1,6 @@
-/* inference.c - see inference.h. Operators have a sequence number where gradient is switched on, unless another that has one encloses
- * them. An operator without a number ran without gradient. It is inference if the model's forward runs the same. */
+/* inference.c - see inference.h. Where gradient is switched on, an operator has a sequence number, unless it lies
+ * inside of an operator that has one. So an operator without a number ran without gradient. It is inference if the
+ * forward of the training runs the same operators. */
 #include "inference.h"
 
 #include "names.h"
@@ -9,7 +10,7 @@
 
 #include <stdlib.h>
 
-/* Longer without any operator, ns: that is not inference, but a server that waits, or Python. */
+/* A longer time without any operator (ns) is no inference: a server waits, or Python works. */
 #define PAUSE 10000000
 
 void inference_prepare(struct phases *phases)
@@ -23,7 +24,8 @@ void inference_prepare(struct phases *phases)
 		item->graded = item->sequence >= 0 || item->start < graded_until;
 		if (item->sequence >= 0) {
 			graded_until = item->end > graded_until ? item->end : graded_until;
-			/* Autocast stands before autograd: its operators may have none where those in them have one. */
+			/* Autocast comes before autograd: an operator may have no number while operators inside of it
+			 * have one. */
 			if (network && item->start < network->end)
 				network->graded = true;
 		}
@@ -44,15 +46,16 @@ struct walk {
 	const struct phases *phases;
 	const struct breakdown *breakdown;
 	struct activity *activity;
-	struct interval *taken; /* by marks of other phases; sorted by start */
+	struct interval *taken; /* times of marks of other phases; sorted by start */
 	size_t taken_count;
-	/* What runs on without training in between, so far. */
-	uint64_t operators; /* bits: which of a network's */
-	size_t count;	    /* of a network's operators */
-	size_t marks;	    /* of the activity, before it */
+	/* The run so far: operators of networks without gradient, and no training between them. */
+	uint64_t operators; /* bits: which operators of networks */
+	size_t count;	    /* how many operators of networks */
+	size_t marks;	    /* marks of the activity before the run */
 	bool open;
-	bool pure;		  /* nothing with gradient came after the newest of them */
-	int64_t start, end, last; /* of operators that have no mark yet; the end of the newest operator of any kind */
+	bool pure; /* no operator with gradient came after the run's newest one */
+	int64_t start, end,
+		last; /* start, end: of operators without a mark yet; last: the end of the newest operator of any kind */
 	bool trains;
 };
 
@@ -62,8 +65,8 @@ static int by_start(const void *a, const void *b)
 	return ORDER(x->start, y->start) ?: ORDER(x->end, y->end);
 }
 
-/* Marks of the step thread that belong to training, or whose meaning somebody has stated. Calls of modules and input are
- * neither. */
+/* Takes the times of the step thread's marks that belong to training, or that somebody stated. Calls of modules and
+ * input are neither. */
 static bool take_marks(struct walk *walk)
 {
 	const struct activity_spans *marks = &walk->activity->marks;
@@ -80,7 +83,8 @@ static bool take_marks(struct walk *walk)
 	return true;
 }
 
-/* Does it run what a forward of the training runs? Where nothing is trained, what only networks have suffices. */
+/* An operator that torch runs only without gradient is enough. Where nothing is trained, so is one that only networks
+ * have. Otherwise the run needs all operators that some forward of the training has. */
 static bool is_inference(const struct walk *walk)
 {
 	const struct phases *phases = walk->phases;
@@ -137,7 +141,7 @@ static void look(struct walk *walk, const struct phases_operator *item)
 		walk->pure = false;
 	} else if (walk->open && walk->pure && item->takes_tensor && item->start >= walk->end &&
 		   item->start - walk->end <= PAUSE) {
-		/* What follows without gradient, such as the loss and the metrics. */
+		/* Work that follows without gradient, such as the loss and the metrics, belongs to the run. */
 		walk->end = item->end;
 	}
 	walk->last = item->end > walk->last ? item->end : walk->last;
@@ -164,7 +168,7 @@ static void walk_operators(struct walk *walk)
 	stop(walk);
 }
 
-/* An imported file without any sequence number does not tell whether they were recorded. */
+/* An imported file in which no operator has a sequence number does not tell whether numbers were recorded. */
 static bool is_known(const struct phases *phases)
 {
 	if (phases->numbered)

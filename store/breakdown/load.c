@@ -1,4 +1,4 @@
-/* load.c - see load.h. Reads names first: what a record means is told by its name, and there are few names. */
+/* load.c - see load.h. Names are read first: a name tells what a record means, and there are few names. */
 #include "load.h"
 
 #include "compilations.h"
@@ -45,7 +45,7 @@ static void take_step(void *context, sqlite3_stmt *row)
 		breakdown->step_thread = (uint32_t)row_int(row, 3);
 		capture->window = row_int(row, 5) == STEP_SOURCE_DURATION;
 	}
-	/* A file that was imported: what follows the framework's own annotation of the step lies between two steps. */
+	/* An imported file: time after the framework's own annotation of the step lies between two steps. */
 	if (sqlite3_column_type(row, 4) != SQLITE_NULL) {
 		int64_t told = end_of(start, row_int(row, 4));
 		annotated = told < end ? told : end;
@@ -55,7 +55,7 @@ static void take_step(void *context, sqlite3_stmt *row)
 		(struct breakdown_step){.start = start, .end = end, .annotated = annotated, .collections = -1};
 }
 
-/* A file that was written before they were counted does not have the columns. */
+/* Files that were written before collections were counted lack the columns. */
 static void take_collections(void *context, sqlite3_stmt *row)
 {
 	struct load *load = context;
@@ -87,7 +87,7 @@ static void mark(struct load *load, const struct meaning *name, uint32_t thread,
 		activity_mark_named(activity, thread, start, end, (enum phase)name->phase, (uint32_t)id);
 }
 
-/* There cannot be more of them than devices: the rest, of a file that is not what it says, is left out. */
+/* A process has no more such threads than devices. A hostile file may have more: the rest is left out. */
 static void take_follower(struct breakdown_capture *capture, uint32_t thread)
 {
 	if (thread != capture->breakdown.step_thread && capture->follower_count < BREAKDOWN_FOLLOWERS &&
@@ -95,7 +95,7 @@ static void take_follower(struct breakdown_capture *capture, uint32_t thread)
 		capture->followers[capture->follower_count++] = thread;
 }
 
-/* Columns of operators. Where there are stacks they come last in the row. */
+/* Columns of operators. The stack, if there is one, comes last. */
 enum { O_SEQUENCE, O_START, O_DURATION, O_NAME, O_THREAD, O_SCOPE, O_FLAGS, O_STACK };
 
 static enum purpose stack_purpose(const struct load *load, sqlite3_value **row)
@@ -125,7 +125,7 @@ static void take_operator(void *context, sqlite3_value **row)
 	bool backward = name.backward || int_of(row[O_SCOPE]) == 1;
 	if (backward)
 		take_follower(load->capture, thread);
-	/* What other threads do says nothing of the step's phases, unless it is backward. */
+	/* Operators of other threads say nothing of the step's phases, unless they are backward. */
 	if (backward || on_step_thread)
 		phases_add(&load->phases,
 			   &(struct phases_operator){.start = start,
@@ -146,7 +146,7 @@ static void take_range(void *context, sqlite3_value **row)
 	if (on_thread)
 		collections_take(&load->capture->collections, (uint32_t)int_of(row[3]), time_of(row[0]),
 				 end_of(time_of(row[0]), int_of(row[1])));
-	/* As torch marks it in a trace of torch.profiler. */
+	/* torch marks a compilation in this way in traces of torch.profiler. */
 	if (name.doing == DOING_TORCH_COMPILE)
 		activity_add_named(&load->capture->activity, (uint32_t)int_of(row[3]), time_of(row[0]),
 				   end_of(time_of(row[0]), int_of(row[1])), DOING_TORCH_COMPILE,
@@ -156,7 +156,7 @@ static void take_range(void *context, sqlite3_value **row)
 		     int_of(row[2]));
 }
 
-/* The agent tells each operator's sequence number; a file that was imported may have none. */
+/* The agent tells each operator's sequence number; an imported file may lack them. */
 static void take_agent(void *context, sqlite3_stmt *row)
 {
 	struct load *load = context;
@@ -216,9 +216,9 @@ static void take_thread(void *context, sqlite3_stmt *row)
 	load->capture->breakdown.step_thread = (uint32_t)row_int(row, 0);
 }
 
-/* A window of time has no thread that steps: the agent's own marked it. What other threads' nodes of autograd run is none's own
- * work, so the thread is meant that called most operators itself, of the first hundred thousand. Without operators it is the process's
- * first; an imported file does not say which that is, so there it is the one with most ranges. */
+/* A window of time has no thread that steps: the agent's own thread marked it. Instead the thread is taken that
+ * called most of the first hundred thousand operators itself; nodes of autograd do not count. Without operators it is
+ * the process's first thread. An imported file does not tell which that is: there it is the thread with most ranges. */
 static void choose_thread(struct load *load)
 {
 	scan_each(
@@ -257,7 +257,7 @@ static void read_steps(struct load *load)
 	load->samples = ran(load, "python");
 }
 
-/* Of what may be many millions: as large as it will be, it is not moved while it grows. */
+/* There may be many millions of spans: with room for all of them nothing is moved while they are added. */
 static void make_room(struct load *load)
 {
 	struct activity *activity = &load->capture->activity;
@@ -286,7 +286,7 @@ bool breakdown_capture_load(sqlite3 *db, const struct breakdown_watch *watch, st
 	load.compilations = calloc(1, sizeof *load.compilations);
 	if (!load.compilations)
 		scan_no_memory(&load.scan);
-	/* Files of earlier releases have no such table. */
+	/* Files of earlier releases lack the table. */
 	else if (ran(&load, "compile"))
 		compilations_read(load.compilations, &load.scan);
 	if (load.operator_stacks || load.samples)
@@ -326,7 +326,7 @@ bool breakdown_capture_steps(sqlite3 *db, const struct breakdown_watch *watch, s
 	struct load load = {.scan = {.db = db, .watch = watch}, .capture = ret};
 	*ret = (struct breakdown_capture){0};
 	read_steps(&load);
-	/* As take_operator() has it: what other threads closed says nothing. */
+	/* As in take_operator(): an operator that another thread closed says nothing. */
 	scan_each(&load.scan, "SELECT 1 FROM operators WHERE flags & 2 = 0 LIMIT 1", take_host, &load);
 	ret->breakdown.steps = ret->steps;
 	*ret_error = load.scan.error;

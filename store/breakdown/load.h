@@ -9,24 +9,24 @@
 
 struct compilations;
 
-/* Threads of autograd; a machine has one for each device. */
+/* Threads of autograd. A machine has one for each device. */
 #define BREAKDOWN_FOLLOWERS 64
 
 struct breakdown_capture {
 	struct breakdown breakdown;
-	int64_t *numbers;	 /* of the steps, the process's own count; 0 = a window */
-	int64_t *calls;		 /* rowids in api_calls, of breakdown.calls */
-	uint64_t timeless;	 /* operations of which CUPTI had no times */
-	uint64_t unlaunched;	 /* operations in the recording of which the call is missing */
+	int64_t *numbers;	 /* of the steps, in the process's own count; 0 = a window */
+	int64_t *calls;		 /* rowid in api_calls of each of breakdown.calls */
+	uint64_t timeless;	 /* operations for which CUPTI had no times */
+	uint64_t unlaunched;	 /* operations in the recording whose call is missing */
 	bool host, device;	 /* that side was recorded */
-	bool window;		 /* no steps were known: what is judged is a window of time */
+	bool window;		 /* no steps were known: the capture is judged as one window of time */
 	uint64_t graph_launches; /* calls that launched a CUDA graph */
 	char doubt
-		[256]; /* why the causes of idle time are not known: then all of it is in IDLE_UNKNOWN; empty: they are */
-	/* Threads that ran the backward for the step's thread: they are in its phase. */
+		[256]; /* why the causes of idle time are not known: all of it is IDLE_UNKNOWN then; empty: they are known */
+	/* Threads that ran the backward for the step's thread: they are in the same phase. */
 	uint32_t followers[BREAKDOWN_FOLLOWERS];
 	size_t follower_count;
-	struct compilations *compilations; /* by torch.compile (compilations.h); owned. NULL: they were not looked at */
+	struct compilations *compilations; /* by torch.compile (compilations.h); owned. NULL: they were not read */
 	struct collections collections;	   /* of Python's garbage; owned */
 	/* Owned; breakdown points into these. */
 	struct activity activity;
@@ -35,28 +35,29 @@ struct breakdown_capture {
 	struct breakdown_operation *operations;
 };
 
-/* Asked at every row that is read. False: reading ends, as the file is not what it says (SQLITE_CORRUPT). */
+/* Asked at every row that is read. False: reading ends with SQLITE_CORRUPT. */
 struct breakdown_watch {
 	bool (*row)(void *context);
 	void *context;
-	/* NULL: nobody is told of the pieces. Where the capture is in doubt afterwards, their causes of idle time mean nothing. */
+	/* NULL: nobody is told of the pieces. If the capture turns out to be in doubt, their causes of idle time mean
+	 * nothing. */
 	const struct breakdown_listener *listener;
 };
 
-/* Reads the capture and makes its breakdown. False: SQLite's error (sqlite3_errcode), or SQLITE_NOMEM in *ret_error. Only
- * reads. `watch` may be NULL. breakdown_capture_free() afterwards in either case. */
+/* Reads the capture and makes its breakdown. It only reads. False: SQLite's error (sqlite3_errcode), or SQLITE_NOMEM,
+ * in *ret_error. `watch` may be NULL. Call breakdown_capture_free() afterwards in either case. */
 bool breakdown_capture_load(sqlite3 *db, const struct breakdown_watch *watch, struct breakdown_capture *ret,
 			    int *ret_error);
-/* The steps alone, and which sides were recorded. */
+/* Reads only the steps, and which sides were recorded. */
 bool breakdown_capture_steps(sqlite3 *db, const struct breakdown_watch *watch, struct breakdown_capture *ret,
 			     int *ret_error);
-/* Where it was asked for last, zeros at first: the next time is mostly near, on the same thread. */
+/* The place that was asked for last; zeros at first. Mostly the next time is near, on the same thread. */
 struct breakdown_asked {
 	uint32_t number;
-	const struct activity_thread *thread; /* whose phases the thread has */
+	const struct activity_thread *thread; /* the thread whose phases count for thread `number` */
 	size_t near;
 };
-/* The phase in which a thread was at a time; of a capture that was read as a whole. */
+/* The phase of a thread at a time. The capture was read as a whole. */
 enum phase breakdown_phase(const struct breakdown_capture *capture, struct breakdown_asked *asked, uint32_t thread,
 			   int64_t time);
 /* Did the thread run a backward for the one that steps? */

@@ -8,12 +8,12 @@
 
 #include <stdlib.h>
 
-/* A call of unknown name that takes this long while the device has nothing to do is one that sets something up. */
+/* A call of unknown name that lasts this long while the device has nothing to do sets something up. */
 #define SETUP_NS 1000000
 
-/* For more devices than this nobody is told whether their kernels could do better. */
+/* Kernels of further devices are not judged. */
 #define LOAD_DEVICES 64
-/* Kernels with tensor cores: devices of this capability and later. */
+/* Devices of this capability and later have tensor cores. */
 #define TENSOR_CORES_MAJOR 7
 
 /* A row of `launches`. */
@@ -23,16 +23,16 @@ struct load_launch {
 	bool in_step;
 };
 
-/* Of the devices that the file describes. */
+/* A device that the file describes. */
 struct load_device {
 	int64_t id, multiprocessors, major;
 };
 
-/* Rowids or other ids, sorted once they are all there. */
+/* Rowids or other ids; sorted once all are there. */
 struct ids {
 	int64_t *items;
 	size_t count, room;
-	size_t near; /* the first that is not less than the one that was asked for last */
+	size_t near; /* index of the first one that is not less than the one asked for last */
 };
 
 struct load {
@@ -41,13 +41,13 @@ struct load {
 	struct breakdown_capture *capture;
 	struct device_evidence *evidence;
 	struct ids pageable;	  /* rowids in api_calls of copies from or to pageable memory */
-	struct ids launching;	  /* rowids in api_calls that launched something */
+	struct ids launching;	  /* rowids in api_calls of calls that launched something */
 	struct ids correlations;  /* of `launches` */
-	struct ids communication; /* ids of the names of kernels that communicate */
+	struct ids communication; /* ids of names of kernels that communicate */
 	struct load_launch *launches;
 	size_t launch_room, call_room, id_room, operation_room;
-	int64_t *busy;	 /* starts and ends in turn of the times at which any device worked, in order */
-	int64_t *worked; /* for each of them, how long devices had worked before it */
+	int64_t *busy;	 /* pairs of start and end of the times in which any device worked, in order */
+	int64_t *worked; /* for each pair: how long devices had worked before it */
 	size_t busy_count;
 	bool busy_made;
 	struct load_device devices[LOAD_DEVICES];
@@ -75,7 +75,8 @@ static void ids_sort(struct ids *ids)
 	sort_if_needed(ids->items, ids->count, sizeof *ids->items, by_value);
 }
 
-/* The first that is not less. Most are asked for in order: looks first at where the last one was, and behind it. */
+/* The index of the first one that is not less than `wanted`. Most are asked for in order: so it looks first at the
+ * one asked for last, and at the next ones. */
 static size_t ids_from(const struct ids *ids, int64_t wanted)
 {
 	if (!ids->near || ids->items[ids->near - 1] < wanted)
@@ -85,7 +86,7 @@ static size_t ids_from(const struct ids *ids, int64_t wanted)
 	return ARRAY_BEFORE(ids->count, middle, ids->items[middle] < wanted);
 }
 
-/* Its place, SIZE_MAX: it is not there. */
+/* The index of `wanted`; SIZE_MAX: it is not there. */
 static size_t ids_find(struct ids *ids, int64_t wanted)
 {
 	size_t found = ids->near = ids_from(ids, wanted);
@@ -117,13 +118,13 @@ static int by_start(const void *a, const void *b)
 	return ORDER(x->start, y->start);
 }
 
-/* When any device worked. */
+/* Finds the times in which any device worked. */
 static void make_busy(struct load *load)
 {
 	load->busy_made = true;
 	struct breakdown_operation *items = load->capture->operations;
 	size_t count = load->capture->breakdown.operation_count;
-	/* Not cleared: what is read was written before. */
+	/* Not cleared: each item is written before it is read. */
 	load->busy = large_get(2 * count + 2, sizeof *load->busy);
 	load->worked = large_get(count + 1, sizeof *load->worked);
 	if (!load->busy || !load->worked) {
@@ -146,7 +147,7 @@ static void make_busy(struct load *load)
 	}
 }
 
-/* ns of [start, end) in which any device worked. */
+/* How long, in ns, any device had worked before `time`. */
 static int64_t worked_before(const struct load *load, int64_t time)
 {
 	size_t low = ARRAY_BEFORE(load->busy_count, middle, load->busy[2 * middle] < time);
@@ -202,7 +203,7 @@ static void take_call(void *context, sqlite3_value **row)
 	capture->breakdown.call_count++;
 }
 
-/* What launched the operation of this row; NULL: nobody knows. */
+/* The launch of this row's operation; NULL: not known. */
 static const struct load_launch *launch_of(struct load *load, sqlite3_value **row)
 {
 	if (sqlite3_value_type(row[3]) != SQLITE_INTEGER)
@@ -227,7 +228,7 @@ static void add_operation(struct load *load, sqlite3_value **row, enum device_ro
 	const struct load_launch *launch = launch_of(load, row);
 	bool missing = !launch || !launch->called, before = missing && !(launch && launch->in_step);
 	capture->unlaunched += missing && !before;
-	/* The call's rowid for now; breakdown wants its index, which link_operations() puts in its place. */
+	/* The call's rowid for now. link_operations() replaces it by the call's index. */
 	capture->operations[capture->breakdown.operation_count++] =
 		(struct breakdown_operation){.start = time_of(row[0]),
 					     .end = end_of(time_of(row[0]), int_of(row[1])),
@@ -292,7 +293,7 @@ static void take_set(void *context, sqlite3_value **row)
 	add_operation(load, row, DEVICE_COPIES, &(struct breakdown_operation){0});
 }
 
-/* A copy from or to pageable memory; its call is told apart. */
+/* If the copy is from or to pageable memory, its call is kept. */
 static void take_copy(void *context, sqlite3_value **row)
 {
 	struct load *load = context;
@@ -317,7 +318,7 @@ static void read_operations(struct load *load)
 		load->scan->error =
 			sqlite3_create_function(load->scan->db, "profd_communicates", 1,
 						SQLITE_UTF8 | SQLITE_DETERMINISTIC, NULL, communicates, NULL, NULL);
-	/* GeForce GTX 16 are of capability 7.5 without its tensor cores. */
+	/* GeForce GTX 16 have capability 7.5, but no tensor cores. */
 	scan_each(
 		load->scan,
 		"SELECT d.id, d.multiprocessors, iif(s.text LIKE '%GTX 16%', 0, d.capability_major) FROM devices d LEFT JOIN strings s "
@@ -325,7 +326,7 @@ static void read_operations(struct load *load)
 		take_device, load);
 	scan_table(load->scan, "SELECT 1 FROM launches WHERE profd_row(correlation, api, step) ORDER BY correlation",
 		   take_launch, load);
-	/* A kernel's name is that of its text. */
+	/* A kernel communicates if its readable name says so; records may have the mangled name. */
 	scan_each(
 		load->scan,
 		"WITH communication AS MATERIALIZED (SELECT s.id AS id FROM strings s WHERE s.id IN (SELECT name FROM "
@@ -342,7 +343,7 @@ static void read_operations(struct load *load)
 	ids_sort(&load->launching);
 }
 
-/* From a call's rowid to its index. */
+/* Replaces each call's rowid by its index. */
 static void link_operations(struct breakdown_capture *capture)
 {
 	struct ids calls = {.items = capture->calls, .count = capture->breakdown.call_count};
@@ -376,7 +377,7 @@ static void read_calls(struct load *load)
 		   load);
 }
 
-/* Of what may be many millions: as large as it will be, it is not moved while it grows. */
+/* There may be many millions of operations: with room for all of them nothing is moved while they are added. */
 static void make_room(struct load *load)
 {
 	static const char *const tables[] = {"kernel_records", "graph_records", "copy_records", "set_records"};

@@ -8,11 +8,11 @@
 /* Counts that show whether the records are complete. */
 struct device_evidence {
 	bool graphs;	      /* there are operations of CUDA graphs */
-	int64_t kernel_calls; /* that launch kernels */
-	int64_t bare_calls;   /* of these, of which there is no kernel */
+	int64_t kernel_calls; /* calls that launch kernels */
+	int64_t bare_calls;   /* of these, calls of which no kernel was recorded */
 };
 
-/* Into the capture's operations, calls and activity; its steps are there. Errors: scan->error. */
+/* Reads into the capture's operations, calls and activity. Its steps are there already. Errors: scan->error. */
 void device_load(struct scan *scan, const struct meanings *meanings, struct breakdown_capture *capture,
 		 struct device_evidence *ret);
 

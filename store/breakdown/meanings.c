@@ -46,7 +46,7 @@ void meanings_read(struct meanings *meanings, struct scan *scan)
 
 struct meaning meaning_of(const struct meanings *meanings, int64_t id)
 {
-	/* Most files number them without holes. */
+	/* Most files number their strings without holes. */
 	uint64_t place = meanings->count ? (uint64_t)id - (uint64_t)meanings->items[0].id : 0;
 	if (place < meanings->count && meanings->items[place].id == id)
 		return meanings->items[place];

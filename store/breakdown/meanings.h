@@ -1,4 +1,4 @@
-/* meanings.h - what the texts of a capture file mean to its breakdown, by the ids of its strings. */
+/* meanings.h - what the texts of a capture file mean to its breakdown, by their ids in `strings`. */
 #ifndef PROFD_STORE_BREAKDOWN_MEANINGS_H
 #define PROFD_STORE_BREAKDOWN_MEANINGS_H
 
@@ -11,7 +11,7 @@ struct meaning {
 	uint8_t phase, doing, call; /* enum phase, enum doing of an operator, of a call */
 	bool backward, slow, graph; /* slow: a kernel without tensor cores; graph: a call that launches a CUDA graph */
 	bool kernel;		    /* a call that launches a kernel */
-	bool takes_tensor;	    /* an operator */
+	bool takes_tensor;	    /* names_takes_tensor() */
 	bool module;		    /* names_module() */
 	bool searches, compiled;    /* names_searches_compiled(), names_runs_compiled() */
 	uint8_t network;	    /* names_network() */
@@ -22,9 +22,9 @@ struct meanings {
 	size_t count, room;
 };
 
-/* meanings_free() afterwards in any case. */
+/* Call meanings_free() afterwards in any case. */
 void meanings_read(struct meanings *meanings, struct scan *scan);
-/* Of an id that is not there: an operator or a call like any other. */
+/* An unknown id means an operator or a call like any other. */
 struct meaning meaning_of(const struct meanings *meanings, int64_t id);
 void meanings_free(struct meanings *meanings);
 

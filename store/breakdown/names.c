@@ -28,7 +28,7 @@ static bool contains_one(const char *name, const char *const *list, size_t count
 	return false;
 }
 
-/* What people call the phases of their loops; without blanks, punctuation and capitals. */
+/* What people call the phases of their loops, without blanks, punctuation and capitals. */
 static const struct {
 	const char *word;
 	enum phase phase;
@@ -109,7 +109,7 @@ static bool ends(const char *name, const char *with)
 	return n >= m && strcmp(name + n - m, with) == 0;
 }
 
-/* What PyTorch Lightning's profiler calls its steps: "[pl][profile][Strategy]SingleDeviceStrategy.validation_step". */
+/* PyTorch Lightning's profiler calls its steps so: "[pl][profile][Strategy]SingleDeviceStrategy.validation_step". */
 static enum phase lightning_phase(const char *name)
 {
 	if (ends(name, ".validation_step"))
@@ -149,7 +149,7 @@ enum phase names_phase(const char *name)
 	return user_phase(name);
 }
 
-/* The first are matrix products, the last what torch puts in the place of whole layers where there is no gradient. */
+/* Matrix products come first. Last comes what torch runs instead of whole layers where there is no gradient. */
 #define PRODUCTS 6
 #define FAST 2
 static const char *const network_names[] = {
@@ -235,7 +235,7 @@ enum doing names_operator(const char *name)
 		"c10d::", "_c10d_functional::", "nccl:", "gloo:", "mpi:", "ucc:", "record_param_comms"};
 	static const char *const compile[] = {"TorchDynamo",	 "torch._dynamo", "Inductor",
 					      "torch._inductor", "Triton",	  "AOTAutograd"};
-	/* The outermost of those that torch marks itself: a forward's, a backward's. */
+	/* The outermost ranges that torch itself sets: a forward's compilation, a backward's. */
 	static const char *const torch_compile[] = {"_compile.compile_inner (dynamo_timed)",
 						    "backward._backward_impl (dynamo_timed)"};
 	if (begins_with_one(name, comm, COUNT(comm)))
@@ -247,7 +247,8 @@ enum doing names_operator(const char *name)
 	return DOING_OPERATOR;
 }
 
-/* What stands behind the name of the API: "cuda" of the runtime, "cu" of the driver, "hip" of ROCm, which has both. NULL: it is another's. */
+/* What follows the API's prefix: "cuda" is the runtime, "cu" the driver, "hip" both of ROCm. NULL: the call is of
+ * another API. */
 static const char *behind_api(const char *name)
 {
 	static const char *const apis[] = {"cuda", "cu", "hip"};
@@ -317,8 +318,8 @@ bool names_half_precision(const char *kernel)
 	return contains_one(kernel, half, COUNT(half));
 }
 
-/* Those of cuBLAS and cuDNN of the xmma kind say what they multiply and by which instruction: "f32f32_f32f32_f32" and "ffma" are FP32,
- * "tf32f32" and "tensor16x8x8" are tensor cores. */
+/* xmma kernels of cuBLAS and cuDNN name the types that they multiply and the instruction: "f32f32_f32f32_f32" and
+ * "ffma" are FP32, "tf32f32" and "tensor16x8x8" are tensor cores. */
 bool names_without_tensor_cores(const char *kernel)
 {
 	static const char *const slow[] = {"sgemm",
@@ -406,7 +407,7 @@ enum doing names_overhead(int64_t kind)
 	case LAZY_LOADING:
 		return DOING_COMPILE;
 	case 0:
-	case COMMAND_BUFFER_FULL: /* waits for the device, in a launch */
+	case COMMAND_BUFFER_FULL: /* waits for the device inside of a launch */
 		return DOING_OUTSIDE;
 	default:
 		return DOING_CAPTURE;

@@ -23,7 +23,7 @@ void phases_add(struct phases *phases, const struct phases_operator *item)
 static int by_start(const void *a, const void *b)
 {
 	const struct phases_operator *x = a, *y = b;
-	/* What encloses comes first. */
+	/* An enclosing operator comes first. */
 	return ORDER(x->start, y->start) ?: ORDER(y->end, x->end);
 }
 
@@ -33,7 +33,8 @@ static int by_value(const void *a, const void *b)
 	return ORDER(x, y);
 }
 
-/* Starts of steps, and of the step thread's operators that are not inside of one of autograd's: no backward goes on over these. */
+/* Starts of steps, and of the step thread's operators that do not lie inside of one of autograd's: a backward ends
+ * before each of these. */
 struct borders {
 	int64_t *times; /* sorted */
 	size_t count;
@@ -81,28 +82,31 @@ static void keep_forward(struct phases *phases, uint64_t operators, size_t count
 		phases->forwards[at].count = count;
 }
 
-/* A forward does not begin before so long a time in which the thread ran no operator, unless one of a network came before it. */
+/* If the thread ran no operator for so long, the forward begins after that pause, unless an operator of a network
+ * came before it. */
 #define FORWARD_PAUSE_NS 100000
 
-/* A forward, as far as it was looked at. */
+/* A forward that is being looked at. */
 struct forward {
 	int64_t start, end, sequence;
-	bool alone;   /* all that returned so far had this sequence number: maybe nothing of it is differentiated yet */
-	bool without; /* and then a network ran without gradient */
-	bool begun;   /* an operator of a network was among them */
-	int64_t seen; /* the end of what the thread ran last */
+	bool alone; /* all operators so far whose number returns have this number: perhaps none of them is differentiated yet */
+	bool without; /* after them a network ran without gradient */
+	bool begun;   /* one of them was an operator of a network */
+	int64_t seen; /* the end of the latest operator so far */
 	uint64_t operators;
 	size_t count;
 };
 
 static void take_forward(struct forward *forward, const struct phases_operator *item, bool back)
 {
-	/* Sequence numbers count the operators that are differentiated. This operator has the number that those before it had, so none of those was
-	 * differentiated; and a network ran without gradient after them. So the forward pass begins here. */
+	/* Sequence numbers count differentiated operators. This operator has the same number as those before it, so
+	 * none of those was differentiated; and a network ran without gradient after them. So the forward pass begins
+	 * here. */
 	if (back && forward->without && forward->alone && item->sequence == forward->sequence)
 		forward->start = INT64_MAX;
-	/* An operator that is not differentiated has the sequence number of the next one that is. So a loss that is read after the optimizer's step
-	 * has the number of the next forward pass, although the thread may wait long between them. */
+	/* An operator that is not differentiated has the number of the next one that is. So a loss that is read after
+	 * the optimizer's step has the number of the next forward pass, although the thread may wait long between
+	 * them. */
 	if (back && !forward->begun && forward->alone && item->sequence == forward->sequence &&
 	    item->start - FORWARD_PAUSE_NS >= forward->seen)
 		forward->start = INT64_MAX;
@@ -127,7 +131,8 @@ static void take_forward(struct forward *forward, const struct phases_operator *
 	}
 }
 
-/* The operators of the step thread between two backwards whose numbers return, from the first to the last: forward. */
+/* Marks the forward between two backwards. It lasts from the first to the last of the step thread's operators whose
+ * numbers return in the backward. */
 static void mark_forward(struct phases *phases, const struct breakdown *breakdown, struct activity *activity,
 			 int64_t from, int64_t to, const int64_t *sequences, size_t count, size_t *at)
 {
@@ -167,7 +172,7 @@ static void mark(struct phases *phases, const struct breakdown *breakdown, struc
 	}
 }
 
-/* Whoever says that a backward is evaluation names something else. */
+/* A mark of evaluation with a backward in it means something else, and is left out. */
 static void leave_out_trained(const struct phases *phases, struct activity *activity)
 {
 	size_t kept = 0;
@@ -192,7 +197,7 @@ bool phases_mark(struct phases *phases, const struct breakdown *breakdown, struc
 	if (!phases->count)
 		return true;
 	sort_if_needed(phases->items, phases->count, sizeof *phases->items, by_start);
-	/* Not cleared: most of it is not touched. */
+	/* Not cleared: most of the memory is not touched. */
 	struct borders borders = {.times = large_get(phases->count + breakdown->step_count, sizeof *borders.times)};
 	int64_t *sequences = large_get(phases->count, sizeof *sequences);
 	phases->backwards = large_get(phases->count, sizeof *phases->backwards);

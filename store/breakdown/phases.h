@@ -1,5 +1,5 @@
-/* phases.h - finds forward and backward where nobody has marked them: backward by autograd's operators, forward by those
- * whose sequence numbers return in it; and inference (inference.h). */
+/* phases.h - finds forward and backward where nobody marked them: backward by autograd's operators, forward by the
+ * operators whose sequence numbers return in the backward; and inference (inference.h). */
 #ifndef PROFD_STORE_BREAKDOWN_PHASES_H
 #define PROFD_STORE_BREAKDOWN_PHASES_H
 
@@ -12,20 +12,20 @@ struct phases_operator {
 	uint8_t network;  /* names_network() */
 	bool on_step_thread, backward, takes_tensor : 1;
 	bool graded : 1;     /* it ran with gradient; inference_prepare() */
-	uint8_t purpose : 3; /* enum purpose, where its stack was recorded */
+	uint8_t purpose : 3; /* enum purpose; only where its stack was recorded */
 };
 _Static_assert(sizeof(struct phases_operator) == 24, "");
 
-/* Autograd's sequence number, or its lower bits, which tell apart all that a capture has; -1: none. */
+/* Autograd's sequence number, or its lower bits, which are enough for one capture; -1: none. */
 static inline int32_t phases_sequence(int64_t sequence)
 {
 	return sequence < 0 ? -1 : (int32_t)(sequence & INT32_MAX);
 }
 
-/* What forwards of the training run: operators of a network. */
+/* A kind of forward of the training: which operators of networks it runs. */
 struct phases_forward {
-	uint64_t operators; /* bits: which, from names_network() 1 on */
-	size_t count;	    /* the least */
+	uint64_t operators; /* bits: which operators, from names_network() 1 on */
+	size_t count;	    /* the fewest in a forward of this kind */
 };
 #define PHASES_FORWARDS 64
 
@@ -33,12 +33,12 @@ struct phases {
 	struct phases_operator *items;
 	size_t count, room;
 	bool failed;   /* no memory */
-	bool numbered; /* sequence numbers were recorded where there were any; the caller's */
-	struct phases_forward forwards[PHASES_FORWARDS]; /* more kinds are not kept */
+	bool numbered; /* set by the caller: sequence numbers were recorded where there were any */
+	struct phases_forward forwards[PHASES_FORWARDS]; /* further kinds are not kept */
 	size_t forward_count;
 	int64_t *backwards; /* when operators of backward began; sorted; owned */
 	size_t backward_count;
-	size_t inferred; /* 1 + how many marks the activity had before inference_mark(); 0: it was not called */
+	size_t inferred; /* 1 + how many marks the activity had before inference_mark(); 0: that was not called */
 };
 
 void phases_add(struct phases *phases, const struct phases_operator *item);

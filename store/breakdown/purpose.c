@@ -1,4 +1,4 @@
-/* purpose.c - see purpose.h. Whoever calls a function so and trains what it ran is not believed. */
+/* purpose.c - see purpose.h. The name of a function is not believed if the network that it ran is trained. */
 #include "purpose.h"
 
 #include "proto/base/array.h"
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Longer without any operator, ns: nothing says that the function still runs. */
+/* A longer time without any operator (ns): nothing says that the function still runs. */
 #define PAUSE 10000000
 
 static void take_stack(void *context, sqlite3_stmt *row)
@@ -63,7 +63,7 @@ static int by_value(const void *a, const void *b)
 	return ORDER(x, y);
 }
 
-/* PHASE_NONE: none that does not train. */
+/* PHASE_NONE: the purpose has no phase. */
 static enum phase phase_of(enum purpose purpose)
 {
 	static const enum phase phases[PURPOSE_COUNT] = {
@@ -75,7 +75,7 @@ static enum phase phase_of(enum purpose purpose)
 	return phases[purpose];
 }
 
-/* Operators that follow each other in a function of one purpose. */
+/* Operators that follow each other in functions of one purpose. */
 struct run {
 	int64_t start, end;
 	enum purpose purpose;
@@ -123,7 +123,7 @@ struct looking {
 	struct activity_spans *marks;
 	size_t at;
 	uint32_t thread;
-	size_t samples[PURPOSE_COUNT]; /* in the mark that is looked at, by what they are for */
+	size_t samples[PURPOSE_COUNT]; /* samples in the mark that is looked at, by purpose */
 };
 
 static void judge(struct looking *looking)

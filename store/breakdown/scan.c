@@ -13,7 +13,7 @@ static bool enough(const struct scan *scan)
 	return scan->watch && !scan->watch->row(scan->watch->context);
 }
 
-/* profd_row(), the WHERE of scan_table(): is given the columns, and says that the row is not one of the result. */
+/* profd_row() stands in the WHERE of scan_table(). It gets the columns, and keeps the row out of the result. */
 static void take_row(sqlite3_context *context, int count, sqlite3_value **row)
 {
 	struct scan *const *running = sqlite3_user_data(context);
@@ -41,7 +41,7 @@ void scan_begin(struct scan *scan, sqlite3 *db, const struct breakdown_watch *wa
 		return;
 	}
 	*scan->running = scan;
-	/* Where that fails SQLite has freed it. */
+	/* If that fails, SQLite has freed `running`. */
 	scan->error = sqlite3_create_function_v2(db, "profd_row", -1, SQLITE_UTF8 | SQLITE_DIRECTONLY, scan->running,
 						 take_row, NULL, NULL, free);
 	if (scan->error)
@@ -98,10 +98,10 @@ void scan_table(struct scan *scan, const char *sql, void (*take)(void *context, 
 	sqlite3_finalize(statement);
 }
 
-/* Bytes of a row with its header, at the least. */
+/* The fewest bytes of a row with its header. */
 #define ROW_LEAST 16
 
-/* Of one row and one column; 0: there is none, which the scan of the table itself will tell. */
+/* The number in the first row and column; 0: there is none. The scan of the table itself reports the error. */
 static int64_t number(sqlite3 *db, const char *sql)
 {
 	sqlite3_stmt *statement = NULL;

@@ -1,4 +1,5 @@
-/* sorted.c - see sorted.h. A merge sort of the runs that are there already, or nearly; of two runs only what overlaps is moved. */
+/* sorted.c - see sorted.h. A merge sort of the runs that are there already, or nearly. Of two runs only the parts
+ * that overlap are moved. */
 #include "sorted.h"
 
 #include "proto/base/large.h"
@@ -8,21 +9,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* An item whose place is at most so many before the end of a run becomes a part of it. Of operators, which come in the order of their ends, that is one
- * in which no more than so many others ran. So all runs but the last one are longer. */
+/* An item joins a run if its place is at most so many items before the run's end. Operators come in the order of
+ * their ends: so such an operator has at most that many others inside of it. All runs but the last are longer than
+ * that. */
 #define REACH 16
-/* Copied between two looks at how much of it is in memory. */
+/* So much is copied before the sort looks again at how much is in memory. */
 #define COPY_BYTES ((size_t)1 << 20)
 
 struct sort {
-	char *items, *spare; /* spare: room for all items, and one more */
+	char *items, *spare; /* spare: room for all items and one more */
 	size_t size;
 	int (*order)(const void *, const void *);
-	size_t *starts; /* of the runs; behind the last one, the count */
+	size_t *starts; /* of the runs; after the last one the count */
 	size_t runs;
 };
 
-/* Of items of one size, which are words: without a call for each. */
+/* Copies one item. If its size is whole words, no function is called. */
 static void copy(char *to, const char *from, size_t size)
 {
 	if (size % sizeof(uint64_t)) {
@@ -36,7 +38,7 @@ static void copy(char *to, const char *from, size_t size)
 	}
 }
 
-/* Of any number of items. */
+/* Copies any number of items. */
 static void copy_all(char *to, const char *from, size_t bytes)
 {
 	for (size_t part; bytes; to += part, from += part, bytes -= part) {
@@ -73,7 +75,7 @@ static bool insert(struct sort *sort, size_t from, size_t i)
 	return true;
 }
 
-/* The first `sorted` ones are a run, or the begin of one. */
+/* Finds the runs. The first `sorted` items are a run, or the beginning of one. */
 static void find_runs(struct sort *sort, size_t sorted, size_t count)
 {
 	for (size_t from = 0, i = sorted; from < count; from = i++) {
@@ -84,7 +86,7 @@ static void find_runs(struct sort *sort, size_t sorted, size_t count)
 	sort->starts[sort->runs] = count;
 }
 
-/* The first of [low, high) that comes after `item`; with `equal`, that does not come before it. */
+/* The first item of [low, high) that comes after `item`; with `equal`, the first that does not come before it. */
 static size_t first_after(const struct sort *sort, size_t low, size_t high, const char *item, bool equal)
 {
 	while (low < high) {
@@ -98,7 +100,8 @@ static size_t first_after(const struct sort *sort, size_t low, size_t high, cons
 	return low;
 }
 
-/* [from, middle) and [middle, to) become one run, from the first on; the left one is kept apart meanwhile. */
+/* [from, middle) and [middle, to) become one run, written from its first item on. The left part is copied away
+ * meanwhile. */
 static void merge_left(struct sort *sort, size_t from, size_t middle, size_t to)
 {
 	size_t size = sort->size;
@@ -112,11 +115,11 @@ static void merge_left(struct sort *sort, size_t from, size_t middle, size_t to)
 		right += first ? 0 : size;
 		large_go(2 * size);
 	}
-	/* What is left of the right run lies where it belongs. */
+	/* The rest of the right part is in its place already. */
 	copy_all(out, left, (size_t)(left_end - left));
 }
 
-/* The same from the last on; the right one is kept apart. */
+/* The same, written from the last item on. The right part is copied away. */
 static void merge_right(struct sort *sort, size_t from, size_t middle, size_t to)
 {
 	size_t size = sort->size, left = middle - from, right = to - middle;
@@ -135,7 +138,7 @@ static void merge_right(struct sort *sort, size_t from, size_t middle, size_t to
 	copy_all(at(sort, from + left), sort->spare, right * size);
 }
 
-/* [from, middle) and [middle, to) become one run. The shorter one is kept apart: that needs less memory. */
+/* [from, middle) and [middle, to) become one run. The shorter part is copied away: that needs less memory. */
 static void merge(struct sort *sort, size_t from, size_t middle, size_t to)
 {
 	if (in_order(sort, middle - 1, middle))
@@ -160,7 +163,7 @@ static void merge_runs(struct sort *sort)
 	}
 }
 
-/* How many from the first on are in order. */
+/* How many items from the first on are in order. */
 static size_t sorted_at_first(const struct sort *sort, size_t count)
 {
 	size_t i = 1;

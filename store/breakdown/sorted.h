@@ -1,10 +1,10 @@
-/* sorted.h - sorts what is mostly sorted already, as records of one source are. */
+/* sorted.h - sorts arrays that are mostly sorted already, as records from one source are. */
 #ifndef PROFD_STORE_BREAKDOWN_SORTED_H
 #define PROFD_STORE_BREAKDOWN_SORTED_H
 
 #include <stddef.h>
 
-/* As qsort(), and items that are equal keep their order. What is sorted, or consists of a few sorted parts, takes about one look at
- * each item. `items` may be NULL with a count of 0. */
+/* Like qsort(), but equal items keep their order. An array that is sorted, or consists of a few sorted parts, takes
+ * about one look at each item. `items` may be NULL with a count of 0. */
 void sort_if_needed(void *items, size_t count, size_t size, int (*order)(const void *, const void *));
 #endif

@@ -6,7 +6,7 @@
 
 #include <stdlib.h>
 
-/* Beyond this part of a stretch a figure says too little. */
+/* If `ran` may be off by more than this part of the stretch (a quarter), it says too little. */
 #define MOST_ERROR 4
 
 static bool add(struct thread_times *times, sqlite3_stmt *row)
@@ -17,7 +17,7 @@ static bool add(struct thread_times *times, sqlite3_stmt *row)
 				   sqlite3_column_int64(row, 2), sqlite3_column_int64(row, 3),
 				   sqlite3_column_int64(row, 4)};
 	const struct thread_look *last = times->count ? &times->looks[times->count - 1] : NULL;
-	/* A file may say anything. What does not grow with time is left out. */
+	/* A file may say anything. A look whose figures go back is left out. */
 	if (last && (look.time <= last->time || look.ran < last->ran || look.waited < last->waited))
 		return true;
 	times->looks[times->count++] = look;
@@ -54,7 +54,7 @@ static int64_t least(int64_t a, int64_t b)
 	return a < b ? a : b;
 }
 
-/* What had happened by `time`, and how far `ran` may be off. The looks a and b lie around it. */
+/* What the thread had done by `time`, and how far `ran` may be off. `time` lies between the looks a and b. */
 static struct thread_use used_by(const struct thread_look *a, const struct thread_look *b, int64_t time)
 {
 	double part = (double)(time - a->time) / (double)(b->time - a->time);
@@ -64,13 +64,13 @@ static struct thread_use used_by(const struct thread_look *a, const struct threa
 				 .voluntary = a->voluntary + (int64_t)(part * (double)(b->voluntary - a->voluntary)),
 				 .involuntary =
 					 a->involuntary + (int64_t)(part * (double)(b->involuntary - a->involuntary))};
-	/* It may have run as late, or as early, as there is room for. */
+	/* Between two looks it may have run as early, or as late, as there is room. */
 	int64_t lowest = a->ran + (ran > left ? ran - left : 0), highest = a->ran + least(ran, gone);
 	use.error = use.ran - lowest > highest - use.ran ? use.ran - lowest : highest - use.ran;
 	return use;
 }
 
-/* False: there are no looks around it. */
+/* False: there is no look before, or none after `time`. */
 static bool used(const struct thread_times *times, int64_t time, struct thread_use *ret)
 {
 	size_t low = ARRAY_BEFORE(times->count, middle, times->looks[middle].time <= time);

@@ -56,11 +56,11 @@ DOUBTS = {
     "missing": (WITHOUT % "correlation > 0", "24 calls launched kernels that were not recorded"),
     "dropped": ("INSERT INTO losses VALUES ('kernel', 'driver', 12, 1, 'x'), ('api_call', 'no_space', 3, 1, 'x'), ('operator', 'limit', 99, 1, 'x'), "
                 "('kernel', 'clipped', 50, 0, 'x')", "15 events of the devices, or calls, were dropped"),
-    "head": ("UPDATE sessions SET missing_from = 4500000", "4500 us from the beginning on records of the devices are missing"),
+    "head": ("UPDATE sessions SET missing_from = 4500000", "4500 us after the beginning records of the devices become incomplete"),
     "clock jumped": ("UPDATE sessions SET options = options | 64, clock_error = 2000000000",
-                     "2000000 us are what times of the devices may be off by, as CUPTI's clock jumped or changed its rate"),
+                     "2000000 us is how far times of the devices may be off, since CUPTI's clock jumped or changed its rate"),
     "clock silent": ("UPDATE sessions SET options = options | 1024, clock_error = 90000",
-                     "90 us are what times of the devices may be off by, as CUPTI's clock ceased to answer"),
+                     "90 us is how far times of the devices may be off, since CUPTI's clock ceased to answer"),
     # All that were launched in the recording, the graphs' too.
     "clocks disagree": ("UPDATE kernel_records SET start = start - 30000; UPDATE copy_records SET start = start - 30000; "
                         "UPDATE set_records SET start = start - 30000",

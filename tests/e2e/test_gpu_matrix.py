@@ -249,7 +249,7 @@ def test_a_clock_that_jumps(profd, matrix, release):
         error = gpu.rows(db, "SELECT clock_error / 1000 FROM sessions")[0][0]
     # So nothing is said of why the device was idle.
     breakdown = profd.show(capture["capture_id"], "--by", "breakdown")["breakdown"]
-    assert breakdown["doubt"] == f"{error} us are what times of the devices may be off by, as CUPTI's clock jumped or changed its rate"
+    assert breakdown["doubt"] == f"{error} us is how far times of the devices may be off, since CUPTI's clock jumped or changed its rate"
     assert all(set(device["idle"]) <= {"unknown"} for step in breakdown["steps"] for device in step["devices"])
     matrix.put("clock jumps", release, "said")
 

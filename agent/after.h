@@ -1,4 +1,5 @@
-/* after.h - the step time after a capture, which is told to the daemon once a few steps have passed. The agent's thread only. */
+/* after.h - measures the step time after a capture, and tells it to the daemon once a few steps have passed. The
+ * agent's thread only. */
 #ifndef PROFD_AGENT_AFTER_H
 #define PROFD_AGENT_AFTER_H
 
@@ -7,9 +8,9 @@
 /* The capture's recording is over. */
 void after_begin(uint64_t capture);
 
-/* Tells it when it is due. Returns the CLOCK_MONOTONIC ns of the next look, UINT64_MAX for none. */
+/* Sends the step time (AFTER) once it is due. Returns the CLOCK_MONOTONIC ns of the next look, UINT64_MAX for none. */
 uint64_t after_work(uint64_t now);
-/* Nobody is told any more. */
+/* Gives up: no AFTER is sent any more. */
 void after_forget(void);
 
 #endif

@@ -42,7 +42,7 @@ EXPORT void profd_range_push(const char *name)
 	struct sink_thread *t = sink_enter(EVENT_RANGE);
 	if (!t)
 		return;
-	/* Where matching ranges lie in each other, the outermost is the step. */
+	/* Where matching ranges are nested, the outermost is the step. */
 	int step = name && glob_match(control_step_range(), name, strlen(name)) &&
 		   !sink_within(t, EVENT_RANGE, RANGE_SOURCE_PROFD, is_step);
 	struct sink_frame *f = sink_open(t, EVENT_RANGE);

@@ -1,7 +1,7 @@
-/* claim.c - see claim.h. A process is loaded with two copies by two paths (a preloaded release, and another one that a variable
- * names), or by dlmopen; they share neither symbols nor the loader's lists, so they meet at an address: whoever maps the page
- * there first has the process. No descriptor, no variable: a fork child does not inherit the page, a new program starts without
- * it. */
+/* claim.c - see claim.h. A process may load two copies by two paths (a preloaded release, and another one that a
+ * variable names), or by dlmopen. They share neither symbols nor the loader's lists. So they use a fixed address: the
+ * copy that maps the page there first works in the process. A descriptor or a variable would be inherited; a fork child
+ * does not inherit the page, and a new program starts without it. */
 #include "claim.h"
 
 #include "../proto/claim.h"
@@ -23,8 +23,8 @@ static _Atomic bool mine, lost;
 
 static bool has_mark(void)
 {
-	/* Compares without a read that could fault: whose page it is nobody knows. A copy that is claiming just now has not
-	 * written its mark yet. */
+	/* A futex compares the word without a read that could fault: the page may be anybody's. 0 counts as a mark,
+	 * too: a copy that claims the page at this moment has not written its mark yet. */
 	const struct timespec none = {0, 0};
 	for (uint32_t value = CLAIM_MARK;; value = 0) {
 		long r = syscall(SYS_futex, (void *)(uintptr_t)CLAIM_PLACE, FUTEX_WAIT_PRIVATE, value, &none, NULL, 0);
@@ -52,7 +52,8 @@ bool claim_process(int (*attach)(const char *))
 	}
 	if (page != MAP_FAILED)
 		munmap(page, CLAIM_BYTES);
-	/* Where the kernel gives that page to nobody there is no other way to tell. */
+	/* Where the kernel refuses that page to every program there is no mark; then this copy works, and cannot know
+	 * of others. */
 	atomic_store(&lost, has_mark());
 	atomic_store(&mine, !claim_lost());
 	return atomic_load(&mine);

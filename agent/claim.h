@@ -1,13 +1,14 @@
-/* claim.h - one copy of the agent in a process: two would take the registration at the daemon from each other for ever. */
+/* claim.h - only one copy of the agent works in a process: two copies would take the registration at the daemon from
+ * each other for ever. */
 #ifndef PROFD_AGENT_CLAIM_H
 #define PROFD_AGENT_CLAIM_H
 
 #include <stdbool.h>
 
-/* Is this copy the one that works in this process? The first to ask is, for the process's life; in a forked child that is a copy which was
- * loaded there. `attach`: its profd_attach(), which the client calls to wake it. */
+/* Is this copy the one that works in this process? The first copy that asks works for the process's life. In a forked
+ * child a copy that was loaded there asks first. `attach`: its profd_attach(), which the client calls to wake it. */
 bool claim_process(int (*attach)(const char *));
-/* Has another copy been told so before? Any thread. */
+/* Did another copy ask first, so that claim_process() was false here? Any thread. */
 bool claim_lost(void);
 
 #endif

@@ -24,7 +24,7 @@ static const struct collector_ops *const collectors[] = {
 #define COLLECTORS (sizeof collectors / sizeof *collectors)
 _Static_assert(COLLECTORS <= CONTROL_COLLECTORS, "room for every collector");
 
-/* What has been told of the collectors of control_run.capture: another daemon is told again. */
+/* What the daemon was told about the collectors of control_run.capture. A new daemon is told the same again. */
 static struct message_collector told[COLLECTOR_COUNT];
 
 static void send_collector(uint64_t capture, uint32_t bit, uint32_t available, uint64_t enable, const char *sentence)
@@ -45,14 +45,14 @@ static bool is_wanted(const struct collector_ops *c)
 	return control_run.wanted & (1u << c->bit | collector_parts(c->bit));
 }
 
-/* What became of collectors[i] in this capture, and so of what it records besides. */
+/* Tells whether collectors[i], and so the parts that it records, ran in this capture. */
 static void tell(size_t i, uint32_t ran, uint64_t enable, const char *sentence)
 {
 	send_collector(control_run.capture, collectors[i]->bit, ran, enable, sentence);
 }
 
-/* How long the next boundary is waited for where the step thread is to stand there: two steps' time and a little more, as far as
- * steps are known. */
+/* How long to wait for the next boundary, where the step thread is to stand there: the time of two steps and a little
+ * more, if steps are known. */
 #define BOUNDARY_STEPS 64
 #define BOUNDARY_MORE_NS (SECOND / 100)
 
@@ -85,7 +85,7 @@ void collectors_arm(void)
 	}
 }
 
-/* Returns the bits of what it records. */
+/* Returns the bits of what it records from now on. */
 static uint32_t start(size_t i, const struct collector_request *r)
 {
 	char sentence[248] = "";

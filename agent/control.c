@@ -33,12 +33,12 @@
 /* A capture that has not begun to record waits this long for the next daemon. A restart takes less than a second; after a crash the
  * service is started again within a few. */
 #define RETURN_NS (20 * SECOND)
-/* When the agent leaves: how long the daemon gets to take what was recorded. */
+/* When the agent leaves: how long it waits for the daemon to take what was recorded. */
 #define TAKEN_NS (2 * SECOND)
 /* When the agent wants to leave: how long until it looks again. */
 #define LEAVE_AGAIN_NS (SECOND / 100)
 
-/* The agent leaves the process: since when, 0 where it does not. */
+/* Since when the agent is leaving the process; 0 = it is not leaving. */
 static uint64_t leaving_since;
 
 const char *control_step_range(void)
@@ -180,9 +180,10 @@ void control_daemon_lost(void)
 	if (phase == CONTROL_IDLE)
 		return;
 	control_run.alone_until = sink_now() + RETURN_NS;
-	/* The segment of a cycle that has not begun: the next daemon sends another. It knows of no switch that is to come, either. */
+	/* Drops the segment of a cycle that has not begun: the next daemon sends another. The next daemon does not know
+	 * of an ARM_SWITCH either. */
 	next_drop();
-	/* What records goes on within the chunks it has; a window of time keeps its own end. */
+	/* The recording goes on within the chunks that it has; a window of time keeps its own end. */
 	if (!control_run.duration)
 		control_run.record_deadline = sink_now() + ALONE_NS;
 }
@@ -190,16 +191,18 @@ void control_daemon_lost(void)
 void control_daemon_found(void)
 {
 	uint32_t phase = atomic_load(&control_phase);
-	/* This includes a capture that has just ended and is drained next: the daemon must get its segment before its end. */
+	/* This includes a capture that has just ended and is drained next: the daemon must get its segment before its
+	 * DONE. */
 	bool under_way = phase != CONTROL_IDLE && phase != CONTROL_BETWEEN;
-	/* The capture under way is offered first. Once the daemon knows of it, the end of the cycle before does not make it
-	 * ask for another one. */
+	/* The capture under way is offered first. The daemon would otherwise begin another cycle when it hears of the
+	 * end of the cycle before. */
 	if (under_way)
 		orphan_offer(&control_run.segment, control_run.capture, control_run.trigger, collectors_told());
 	orphan_found();
 	if (!control_run.duration)
 		control_run.record_deadline = 0;
-	/* Between two cycles it may not know of the schedule: it is not waited for much longer. */
+	/* Between two cycles the new daemon may not know the schedule, so the agent waits for its next segment for a
+	 * bounded time. */
 	control_run.alone_until = phase == CONTROL_BETWEEN ? sink_now() + RETURN_NS : 0;
 }
 
@@ -207,13 +210,13 @@ void control_abandon(void)
 {
 	uint32_t any = 1u << CONTROL_ARMED | 1u << CONTROL_WARMUP | 1u << CONTROL_RECORD;
 	control_run.cancelled_all = true;
-	/* A tick that is under way may still record one step more, and no other. */
+	/* A tick that is under way may still record one step, but no more. */
 	uint32_t phase = atomic_load(&control_phase);
 	if (any & 1u << phase && atomic_compare_exchange_strong(&control_phase, &phase, CONTROL_BETWEEN)) {
 		tick_end(sink_now(), REASON_AGENT);
 		phase = CONTROL_DRAIN;
 	}
-	/* The daemon takes what is there. */
+	/* The daemon takes what the segment holds. */
 	if (phase == CONTROL_DRAIN)
 		atomic_store_explicit(&control_run.segment.header->phase, SEGMENT_DONE, memory_order_release);
 }
@@ -228,11 +231,11 @@ uint32_t control_orphans(void)
 void control_in_child(void)
 {
 	steps_in_child();
-	/* A signal handler that interrupted this thread in mid-event and forks: the child finishes that event, and its
-	 * mapping is gone. */
+	/* A signal handler may interrupt this thread while it writes an event, and fork. The child goes on with that
+	 * event, but has no mapping of the segment: so it gets private memory there. */
 	const struct segment *s = &control_run.segment;
 	if (s->map && (sink_inside() || atomic_load(&control_phase) == CONTROL_TICK))
-		/* NOLINTNEXTLINE(bugprone-unused-return-value): where it fails there is no other way */
+		/* NOLINTNEXTLINE(bugprone-unused-return-value): there is nothing else to do where it fails */
 		mmap(s->map, s->map_bytes, PROT_READ | PROT_WRITE,
 		     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
 }

@@ -23,22 +23,23 @@
 #include <string.h>
 #include <time.h>
 
-/* How long the last open ranges get to close after the last boundary; only where there are any. */
+/* How long to wait after the last boundary for open ranges to end, if there are any. */
 #define LINGER_NS (SECOND / 4)
-/* How long a boundary that is under way is waited for at a time. */
+/* How long one call of cycle_move() waits for a boundary that is under way. */
 #define TICK_NS (SECOND / 100)
-/* How long hooks that are under way get to leave; less where the job is exiting. */
+/* How long to wait for threads to leave the hooks; shorter where the job is exiting. */
 #define LEAVE_NS (SECOND / 2)
 #define LEAVE_AT_EXIT_NS (SECOND / 20)
-/* How long steps that found no room wait for some. */
+/* How long records of steps without room wait for a chunk. */
 #define SPARE_NS (2 * SECOND)
-/* Collectors' own drain, and where the job is exiting and waits for it. */
+/* How long the collectors may drain; shorter where the job is exiting and waits for that. */
 #define DRAIN_NS (SECOND)
 #define DRAIN_AT_EXIT_NS (SECOND / 10)
-/* Before a step with a number, collectors get this time to be switched on, or so many times what they took in the cycle before. */
+/* How long before the step at_step the collectors are switched on. After the first cycle: so many times what that took
+ * in the cycle before. */
 #define LEAD_NS (SECOND / 2)
 #define LEAD_TIMES 4
-/* Steps before it. */
+/* The time of steps before is the median of so many. */
 #define BEFORE_STEPS 64
 
 static uint64_t cpu_now(void)
@@ -48,7 +49,8 @@ static uint64_t cpu_now(void)
 	return (uint64_t)t.tv_sec * SECOND + (uint64_t)t.tv_nsec + keeper_cpu();
 }
 
-/* A tick that is under way is waited for, but not for long: its thread may get no processor, or have jumped out of it. */
+/* Waits for a tick that is under way, but not for long: its thread may get no processor, or may have jumped out of
+ * it. */
 uint32_t cycle_move(uint32_t from, uint32_t to)
 {
 	for (uint64_t deadline = 0;;) {
@@ -70,12 +72,11 @@ uint32_t cycle_move(uint32_t from, uint32_t to)
 	}
 }
 
-/* Ends what is armed or recording; the rest happens in cycle_drain(). */
 void cycle_finish(uint32_t reason)
 {
 	control_run.cancelled_all = true;
 	uint32_t any = 1u << CONTROL_ARMED | 1u << CONTROL_WARMUP | 1u << CONTROL_RECORD;
-	/* The step thread may only count from here on; tick_end() is ours to call. */
+	/* From here on the step thread only counts, so tick_end() is called here. */
 	if (cycle_move(any, CONTROL_DRAIN) != CONTROL_TICK) {
 		tick_end(sink_now(), reason);
 		return;
@@ -115,17 +116,19 @@ void cycle_switch_on(void)
 		cycle_finish(REASON_AGENT);
 		return;
 	}
-	/* The step thread may have ended it meanwhile. */
+	/* The step thread may have ended the capture meanwhile. */
 	uint32_t phase = SEGMENT_ENABLE;
 	atomic_compare_exchange_strong(&control_run.segment.header->phase, &phase, SEGMENT_WARMUP);
 	atomic_store_explicit(&control_ready, 1, memory_order_release);
 	garbage_watch_begin();
-	/* Nobody waits for this look. */
+	/* Comes last, because it takes time and nothing waits for it. */
 	thread_times_begin();
 }
 
-/* Some step sources are seen by collectors alone, so these are switched on now. A window of time begins when they are on. A warm-up that
- * would begin with the next step begins within this one. Batches are seen without collectors, and their phase may be far off; the begin of an epoch is not foreseen. */
+/* Are collectors switched on now, and not at a later boundary? Yes for step sources that only collectors see, for a
+ * window of time, which begins when they are on, and for an epoch, whose begin cannot be foreseen. No for batches: they
+ * are seen without collectors, and their phase may come much later. Else, if the warm-up or the recording would begin
+ * with the next step: it begins within this one. */
 static bool is_on_at_once(void)
 {
 	if (control_source >= STEP_SOURCE_RANGE)
@@ -180,7 +183,7 @@ static uint64_t median_of_steps(uint64_t first, uint32_t n)
 	return n && control_source == steps_source() ? steps_median(first + n - 1, n, NULL) : 0;
 }
 
-/* Waits for ranges that are open across the last boundary; returns when none is, or the time is up. */
+/* Waits until no range from before the last boundary is open, or the time is up. */
 static void linger(uint64_t from)
 {
 	while (sink_open_count() > 0 && sink_now() < from + LINGER_NS) {
@@ -189,7 +192,7 @@ static void linger(uint64_t from)
 	}
 }
 
-/* A capture without its steps is worth little. So steps that found no room wait until the daemon frees a chunk. */
+/* A capture without its steps is worth little. So records of steps without room wait until the daemon frees a chunk. */
 static void write_spares(uint64_t deadline)
 {
 	struct sink_thread *own = sink_own();
@@ -209,7 +212,7 @@ void cycle_drain(void)
 	uint32_t reason = atomic_load(&control_end_reason);
 	struct message_done done = MESSAGE_INIT(DONE, done);
 	uint32_t stuck = 0;
-	/* It may have ended before its collectors were switched on. */
+	/* The capture may have ended before its collectors were switched on, while the step thread stands. */
 	hold_release();
 	next_tell(CONTROL_DRAIN);
 	done.agent_bytes = control_run.collectors_on ? sink_bytes() : 0;

@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* A boundary that took too long is waited for again after this. */
+/* If a boundary takes too long, the agent's thread waits for it again after this time. */
 #define CYCLE_TICK_PAUSE_NS (SECOND / 5)
 
 /* Moves from one of the phases in `from` (bit set) to `to`. Returns the phase it came from, or CONTROL_TICK if the phase is another, or a
@@ -17,13 +17,15 @@ uint32_t cycle_move(uint32_t from, uint32_t to);
 
 /* Arms a cycle. The phase is CONTROL_IDLE, CONTROL_BETWEEN or CONTROL_DRAIN, so the step thread only counts. */
 void cycle_begin(uint64_t capture, const struct segment *segment);
-/* Gives the capture up where a thread has a seccomp filter of its own: no event of it may be its first. Returns whether. */
+/* Gives the capture up where a thread has a seccomp filter of its own: the system calls of a thread's first event could
+ * be forbidden there. Returns whether it did. */
 bool cycle_stop_for_filter(void);
-/* Its warm-up has begun: the collectors are switched on. */
+/* The cycle's warm-up has begun: switches the collectors on. */
 void cycle_switch_on(void);
-/* Ends what is armed or recording, and no cycle follows; cycle_drain() does the rest. */
+/* Ends the armed or recording capture; no cycle follows. cycle_drain() does the rest. */
 void cycle_finish(uint32_t reason);
-/* The phase is CONTROL_DRAIN: everything from the last boundary to DONE. Then the next cycle begins, if there is one. */
+/* The phase is CONTROL_DRAIN. Does everything from the last boundary to DONE. Then the next cycle begins, if there is
+ * one. */
 void cycle_drain(void);
 
 #endif

@@ -16,7 +16,7 @@
 const char decline_blind[] = "its DataLoader's iterators do not tell where a pass begins (_num_yielded)" INSTEAD;
 const char decline_over[] = "the schedule has ended";
 
-/* Why it cannot be seen where a pass over a loader begins. */
+/* Why the agent cannot see where a pass over a loader begins; NULL: it can. */
 static const char *of_epochs(void)
 {
 	static char sentence[248];
@@ -32,7 +32,7 @@ static const char *of_batches(uint32_t batches)
 {
 	if (batches >= BATCHES_END)
 		return "its agent was started with an earlier release, which does not know such batches";
-	/* Torch may have come since the last look, and HELLO has told of it. */
+	/* Torch may have been loaded since the last look, and the last HELLO may have told that. */
 	if (torch_watch() < 0)
 		return "batches can be counted only with torch's DataLoader, and this process has no torch that the agent knows";
 	if (batches == BATCHES_ANY)
@@ -42,7 +42,7 @@ static const char *of_batches(uint32_t batches)
 	return batches == BATCHES_EPOCH ? of_epochs() : NULL;
 }
 
-/* What is wrong with the steps that are to be counted. */
+/* Why the requested steps cannot be recorded; NULL: they can. */
 static const char *of_steps(const struct message_arm *arm, uint32_t *ret_error)
 {
 	if (arm->batches) {

@@ -1,4 +1,5 @@
-/* decline.h - why what the daemon asks for cannot be: a capture, or other collectors for the one under way. Agent's thread. */
+/* decline.h - why the agent declines a capture that the daemon asks for, or other collectors for the capture under way.
+ * Agent's thread. */
 #ifndef PROFD_AGENT_DECLINE_H
 #define PROFD_AGENT_DECLINE_H
 
@@ -7,10 +8,10 @@
 
 #include <stdint.h>
 
-OWN const char decline_blind[]; /* of epochs whose begins are not to be seen */
-OWN const char decline_over[];	/* the sentence for what comes behind the schedule's end */
+OWN const char decline_blind[]; /* the sentence where the begin of an epoch cannot be seen */
+OWN const char decline_over[];	/* the sentence for an ARM that comes after the schedule's end */
 
-/* The sentence, which lasts until the next call, and its enum error; NULL: it can be. */
+/* Why it is declined: the sentence, which lasts until the next call, and its enum error. NULL: it is not declined. */
 const char *decline_arm(const struct message_arm *arm, uint32_t *ret_error);
 const char *decline_switch(const struct message_arm *arm, uint32_t *ret_error);
 

@@ -19,9 +19,10 @@
 
 /* While recording: how often newly provided chunks are mapped. */
 #define POPULATE_NS (SECOND / 100)
-/* As long as a recording uses less than what is mapped already: many processes may be recorded at a time. */
+/* The same, as long as the recording needs less than what is mapped. It is rarer, because many processes may be
+ * recorded at a time. */
 #define POPULATE_MOST_NS (8 * POPULATE_NS)
-/* While recording: how often threads that are no more are looked for. */
+/* While recording: how often to look for threads that have ended. */
 #define SWEEP_NS (SECOND / 10)
 
 static uint64_t sooner(uint64_t a, uint64_t b)
@@ -42,7 +43,7 @@ static void begin_window(uint64_t now)
 	atomic_store_explicit(&control_phase, CONTROL_RECORD, memory_order_release);
 }
 
-/* Nobody will see the epochs that it waits for. */
+/* Ends a capture of epochs whose begins cannot be seen. */
 static void end_blind(void)
 {
 	if (!steps_is_blind() || atomic_load_explicit(&control_phase, memory_order_acquire) == CONTROL_IDLE)
@@ -51,7 +52,8 @@ static void end_blind(void)
 	cycle_finish(REASON_AGENT);
 }
 
-/* An end that a tick under way has put off. These return when to look again, UINT64_MAX: not for this. */
+/* Tries again an end that was put off because of a tick. This and the next two return when to look again; UINT64_MAX:
+ * not for this reason. */
 static uint64_t end_wished(void)
 {
 	uint32_t reason = control_run.end_wish;
@@ -83,7 +85,8 @@ static uint64_t end_due(uint32_t phase)
 	return UINT64_MAX;
 }
 
-/* No daemon has come for long: a recording ends by itself, and nothing follows it. */
+/* No daemon has come for long: gives up a capture that does not record yet. A recording ends by itself, and no cycle
+ * follows it. */
 static uint64_t end_alone(uint32_t phase)
 {
 	if (!control_run.alone_until || phase == CONTROL_IDLE)
@@ -100,7 +103,7 @@ static uint64_t end_alone(uint32_t phase)
 static void drain_all(void)
 {
 	while (atomic_load_explicit(&control_phase, memory_order_acquire) == CONTROL_DRAIN) {
-		/* Draining takes system calls that recording does not. */
+		/* Draining makes system calls that recording does not make. */
 		if (filter_is_new())
 			link_stop();
 		cycle_drain();
@@ -115,7 +118,7 @@ static uint64_t populate(uint32_t phase)
 	int more = sink_populate();
 	if (!more)
 		return UINT64_MAX;
-	/* A window of time begins as soon as there is room; nobody's boundary will remind us. */
+	/* A window of time begins as soon as there is room; no boundary wakes this thread for it. */
 	bool waits = phase == CONTROL_WARMUP && control_source == STEP_SOURCE_DURATION;
 	uint64_t pause = more > 1 ? POPULATE_NS : control_run.populate_pause * 2;
 	uint64_t most = phase == CONTROL_WARMUP ? 2 * POPULATE_NS : POPULATE_MOST_NS;
@@ -124,7 +127,7 @@ static uint64_t populate(uint32_t phase)
 	return sink_now() + (waits ? POPULATE_NS / 10 : pause);
 }
 
-/* What a recording needs all along. */
+/* The work that a recording needs again and again. */
 static uint64_t look_after(uint32_t phase)
 {
 	if (!control_run.collectors_on || (phase != CONTROL_WARMUP && phase != CONTROL_RECORD && phase != CONTROL_TICK))

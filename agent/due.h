@@ -4,7 +4,8 @@
 
 #include <stdint.h>
 
-/* Does what is due: collectors on, drain, timers. Returns the CLOCK_MONOTONIC ns of the next thing to do, UINT64_MAX for none. */
+/* Does the work that is due: switches collectors on, drains, ends what has run out of time. Returns the CLOCK_MONOTONIC
+ * ns of the next work, UINT64_MAX for none. */
 uint64_t due_work(void);
 
 #endif

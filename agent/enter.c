@@ -31,11 +31,12 @@
 #define MADV_WIPEONFORK 18 /* Linux 4.14 */
 #endif
 
-/* What an exiting job waits for us, at most, with a recording under way. */
+/* How long an exiting job waits for the agent at most, if a recording is under way. */
 #define EXIT_WAIT_NS 200000000ull
-/* The agent's thread calls into torch to add a callback; the rest needs a few KiB. Address space, not memory. */
+/* The agent's thread calls into torch to add a callback; everything else needs a few KiB. This is address space, not
+ * memory. */
 #define STACK_BYTES (512u << 10)
-/* So often at most the kernel is asked for a thread when it gives none. */
+/* How often to try to start a thread at most, while the kernel refuses one. */
 #define TRIES 64
 
 static _Atomic uint32_t entries; /* bit set of enum agent_entry */
@@ -46,10 +47,11 @@ unsigned enter_ways(void)
 }
 
 static pthread_t keeper;
-/* The keeper runs. A process at its limits may have room for one of the agent's threads now, and for the other later. */
+/* The keeper runs. A process at its limits may be able to start the first of the agent's threads now, and the other
+ * later. */
 static int kept;
 
-/* What the agent's thread does last. Whatever is called from here on finds no agent, until profd_attach() comes again. */
+/* What the agent's thread does last. From here on all calls find no agent, until profd_attach() is called again. */
 static void leave(void)
 {
 	atomic_store(&life_words->loaded, 0);
@@ -65,7 +67,7 @@ static void *thread_main(void *unused)
 {
 	(void)unused;
 	thread_settle();
-	/* So that `top -H` and the job's owner see whose it is. */
+	/* `top -H` shows the job's owner by this name whose thread it is. */
 	prctl(PR_SET_NAME, "profd");
 	keeper_serve(link_stop);
 	if (enter_ways() & ENTRY_ATTACH) {
@@ -79,8 +81,8 @@ static void *thread_main(void *unused)
 
 static void in_child(void)
 {
-	/* The life page is empty already, but for emulators that take MADV_WIPEONFORK and do nothing (qemu-user). What may be
-	 * left are descriptors: a daemon must see the parent's end when the parent ends. */
+	/* The kernel has wiped the life page already, but an emulator may accept MADV_WIPEONFORK and do nothing
+	 * (qemu-user). Inherited descriptors are closed: otherwise the daemon does not see when the parent ends. */
 	memset(life_words, 0, sizeof *life_words);
 	int saved = errno;
 	keeper_close_in_child();
@@ -94,7 +96,7 @@ void enter_watch_forks(void)
 		gate_watch(in_child);
 }
 
-/* What the agent's thread needs, and the thread. 0 or a negative errno. */
+/* Starts the agent's threads and what they need. 0 or a negative errno. */
 static int start(void)
 {
 	static int ready;
@@ -124,7 +126,7 @@ void enter_process(unsigned entry)
 	uint32_t had = atomic_fetch_or(&entries, entry);
 	uint32_t dead = 0;
 	if (!atomic_compare_exchange_strong(&life_words->alive, &dead, 1)) {
-		/* The thread may have to look for what has come since. */
+		/* The agent's thread may have to look for new libraries. */
 		if (!(had & entry))
 			life_wake();
 		return;
@@ -136,8 +138,9 @@ void enter_process(unsigned entry)
 	int r = start();
 	gate_leave(place);
 	if (r < 0) {
-		/* A kernel before 4.14 has no private membarrier: stay out. A process at its limits, or a thread that may start none
-		 * (SCHED_DEADLINE), has one for us later perhaps. */
+		/* A kernel before 4.14 has no private membarrier: the agent stays out. After -EAGAIN it may try again:
+		 * a process at its limits, or a thread that may start no other (SCHED_DEADLINE), can perhaps start one
+		 * later. */
 		char number[24];
 		sentence_decimal(number, (uint64_t)-r);
 		if (r != -EAGAIN || ++tries == TRIES)
@@ -152,7 +155,7 @@ void enter_library_seen(const char *name)
 {
 	if (!name || !life_words || !atomic_load_explicit(&life_words->loaded, memory_order_relaxed))
 		return;
-	/* Not any path with "torch" in it: people call their environments so. */
+	/* Looks for more than "torch" in the path: environments have this name, too. */
 	if (strstr(name, "/libtorch") || strstr(name, "/torch/_C")) {
 		link_torch_coming();
 		enter_process(ENTRY_TORCH);
@@ -163,7 +166,7 @@ void enter_library_seen(const char *name)
 	}
 }
 
-/* Does NVTX's own variable lead to this library, or to somebody else's? Only `doctor` asks. */
+/* Does NVTX's variable name this library, or another tool's? Only for `doctor`. */
 static void look_at_nvtx(void)
 {
 	const char *path = getenv("NVTX_INJECTION64_PATH");
@@ -173,7 +176,7 @@ static void look_at_nvtx(void)
 	nvtx_environment(path, file && other && !strcmp(file, other));
 }
 
-/* Under a glibc before 2.34 a program that was not linked with threads has none; see glibc_compat.h. */
+/* Under a glibc before 2.34 a program that is not linked with libpthread cannot start threads; see glibc_compat.h. */
 static int threads_are_there(void)
 {
 	const uintptr_t needed[] = {
@@ -189,13 +192,13 @@ static int threads_are_there(void)
 static void __attribute__((destructor)) exiting(void)
 {
 	static _Atomic uint32_t once;
-	/* Comes again and again where life_watch_exit was called. A child that has its parent's memory (vfork) and calls exit() does
-	 * not end its parent. */
+	/* Called several times where life_watch_exit was called. A vfork child has its parent's memory; if it calls
+	 * exit(), its parent's recording does not end. */
 	if (!life_alive() || life_words->process != getpid() || atomic_exchange(&once, 1))
 		return;
 	uint64_t deadline = sink_now() + EXIT_WAIT_NS;
 	control_exit(EXIT_WAIT_NS);
-	/* What comes now takes apart what the agent's threads call into. */
+	/* The exit handlers that run next take down the libraries that the agent's threads call. */
 	gate_shut(deadline);
 }
 
@@ -241,7 +244,7 @@ static void __attribute__((constructor)) begin(void)
 
 int enter_attached(const char *socket)
 {
-	/* A forked child finds the page empty. */
+	/* In a forked child the page holds zeros. */
 	if (life_alive() || !life_words || life_words->process != getpid())
 		return life_alive();
 	atomic_store(&life_words->loaded, 1);

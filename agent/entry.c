@@ -1,4 +1,4 @@
-/* entry.c - the ways in that others call: NVTX's and CUDA's injection, and the dlopen that shows torch arriving. */
+/* entry.c - the ways in that others call: NVTX's and CUDA's injection, and dlopen, which shows that torch is loaded. */
 #include "claim.h"
 #include "core/life.h"
 #include "enter.h"
@@ -27,7 +27,8 @@ EXPORT int InitializeInjectionNvtx2(void *get_export_table)
 {
 	enter_watch_forks();
 	enter_process(ENTRY_NVTX);
-	/* NVTX goes on without a tool. The copy that works here, or is yet to come, asks nobody for these ranges. */
+	/* 0: NVTX goes on without a tool. The copy that works here, or one that comes later, needs no call from NVTX to
+	 * get these ranges. */
 	if (claim_lost() || life_forked())
 		return 0;
 	int r = nvtx_inject(get_export_table);
@@ -41,26 +42,28 @@ EXPORT int InitializeInjectionNvtx(void *get_export_table)
 	return InitializeInjectionNvtx2(get_export_table);
 }
 
-/* Called by what `profd attach` makes the process run, once the loader is through. Returns 1 where the agent runs. */
+/* Called by the code that `profd attach` makes the process run, after the loader has loaded this library. Returns 1
+ * where the agent runs. */
 EXPORT int profd_attach(const char *socket)
 {
 	return enter_attached(socket);
 }
 
-/* dlopen is left by a jump, so that the loader sees the caller's own return address: it decides whose RUNPATH is searched.
- * Hence assembler: a compiler may or may not make a tail call of it. */
+/* This dlopen jumps to the real one, so that the loader sees the return address of the real caller: by it the loader
+ * chooses the RUNPATH that it searches. It is in assembler, because a compiler need not make a tail call. */
 void *dlopen_seen(const char *file) __attribute__((visibility("hidden"), used));
 
 static void *real_dlopen;
 
-/* For a program that holds a dlopen, this one, for the sign of a library that it does not have. */
+/* For a program without libdl. It may take the presence of a dlopen, which is this one, as a sign that libdl is
+ * there. */
 static void *no_dlopen(const char *file, int mode)
 {
 	(void)file, (void)mode;
 	return NULL;
 }
 
-/* At the beginning, when there is hardly a second thread that could fork while dlsym holds the loader's lock. */
+/* Runs at the beginning, when hardly any second thread could fork while dlsym holds the loader's lock. */
 static void __attribute__((constructor)) find_dlopen(void)
 {
 	void *(*const volatile find)(void *, const char *) = dlsym; /* weak: may not be there */

@@ -32,19 +32,19 @@ static struct {
 	int read, whole_graphs;
 } facts = {.ranks = {-1, -1, -1}};
 
-/* The environment as it was at the process's start, NULL where the present one is asked. */
+/* The environment as it was at the process's start; NULL: getenv() is used. */
 static char *started_with;
 static size_t started_bytes;
 
 #define ENVIRONMENT_BYTES (1u << 20)
 
-/* Before the agent's threads are there: with a descriptor of the job's table, for a moment. */
+/* The agent's threads do not run yet, so this uses a descriptor in the job's table for a moment. */
 static void read_started(void)
 {
 	char *to = mapping_new(NULL, ENVIRONMENT_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	long n = to ? small_file_read("/proc/self/environ", to, ENVIRONMENT_BYTES) : 0;
 	started_bytes = n < 0 ? 0 : (size_t)n;
-	/* Without memory for it nothing of it is known. */
+	/* Without memory the environment counts as empty. */
 	static char nothing[1];
 	started_with = to ? to : nothing;
 }
@@ -194,7 +194,7 @@ void facts_hello(struct message_hello *hello)
 	message_text(hello->launcher, sizeof hello->launcher, facts.launcher);
 	message_text(hello->job, sizeof hello->job, facts.job);
 	size_t n = keeper_read_file("/proc/self/cmdline", arguments, sizeof arguments);
-	/* A container may be without /proc; what it was started as is known all the same. */
+	/* A container may have no /proc; the auxiliary vector still has the program's name. */
 	const char *executed = n ? NULL : (const char *)getauxval(AT_EXECFN);
 	message_text(hello->name, sizeof hello->name,
 		     *facts.name ? facts.name

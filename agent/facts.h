@@ -5,13 +5,13 @@
 #include "../proto/message.h"
 #include "../proto/socket.h"
 
-/* The agent was brought into a process that ran already, and obeys the daemon at this socket alone. From now on the environment is the
- * one that the process was started with (/proc/self/environ): its present one changes while other threads run. Before
- * facts_read_environment(). */
+/* The agent was brought into a process that ran already, and obeys only the daemon at this socket. From now on
+ * facts_read_environment() reads the environment that the process was started with (/proc/self/environ), because other
+ * threads may change the present one meanwhile. Call it before facts_read_environment(). */
 void facts_attached(const char *socket);
 
-/* Reads the environment (job, rank, name, sockets). Call on a thread where getenv is safe: the constructor, or the thread
- * that enters. May be called again: a later rank replaces none. Returns 1 where something changed. */
+/* Reads the environment (job, rank, name, sockets). Call on a thread where getenv is safe: the constructor, or the
+ * thread that enters. May be called again: that replaces no rank that is known. Returns 1 where something changed. */
 int facts_read_environment(void);
 
 /* Fills a HELLO: environment as read, and /proc/self. */

@@ -1,7 +1,7 @@
-/* glibc_compat.h - force-included into everything that ends up in the agent: it is built on a new glibc and must load on
- * any since 2.17. Functions that moved between libraries got a second version when they arrived (2.32, 2.34, ...); this
- * asks for the first one, which every later glibc still has. Functions that are altogether younger must not be used;
- * tests/lint finds both. `dlopen` is missing here: the agent defines it. */
+/* glibc_compat.h - force-included into everything that ends up in the agent: it is built on a new glibc and must load
+ * on any since 2.17. Functions that moved between libraries got a second version when they arrived (2.32, 2.34, ...);
+ * this file asks for the first version, which every later glibc still has. Functions whose first version is younger
+ * must not be used. tests/lint finds both. `dlopen` is not in the list: the agent defines it. */
 #ifndef PROFD_AGENT_GLIBC_COMPAT_H
 #define PROFD_AGENT_GLIBC_COMPAT_H
 
@@ -17,7 +17,8 @@
 #define __GLIBC_USE_C23_STRTOL 0
 #endif
 
-/* Before 2.32 nothing had moved: there is one version of each, or none where the library is not linked (weak, see below). */
+/* Before 2.32 no function had moved: each has one version, or none where its library is not linked (weak, see
+ * below). */
 #if !defined(__GLIBC__) || (__GLIBC__ == 2 && __GLIBC_MINOR__ < 32)
 #define GLIBC_FIRST(name, x86_64)
 #elif defined(__x86_64__)
@@ -138,9 +139,9 @@ GLIBC_FIRST(timer_gettime, 2.3.3)
 GLIBC_FIRST(timer_settime, 2.3.3)
 /* clang-format on */
 
-/* What stood in libpthread and libdl until they came into libc is weak, and those two are not asked for by name: a container
- * with a new glibc may have been made without their empty shells, and a program does not start without a library that a
- * preloaded one names. Under an old glibc who has no threads has no agent; life.c looks. */
+/* Functions that stood in libpthread and libdl before they came into libc are weak, and the agent does not name these
+ * two libraries as needed. A container with a new glibc may lack them, and a program does not start without a library
+ * that a preloaded one needs. Under an old glibc a program without libpthread gets no agent; enter.c looks. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <signal.h>

@@ -38,15 +38,16 @@ static struct message_hello told; /* last HELLO */
 static bool welcome, refused;
 static bool welcomed; /* by any daemon, ever */
 
-/* When to look for a daemon again: after a quarter of the time that there has been none, so that one that returns is found
- * soon, but once a minute in the end. A step source or a library that shows up is a reason to look, too. Nothing tells us of a
- * socket at no cost: a user has 128 inotify instances, and a folder can be busy. */
+/* The pause between two looks for a daemon is a quarter of the time without one, and a minute at most: so a daemon that
+ * returns is found soon. A new step source or library is a reason to look, too. inotify could tell of a new socket, but
+ * a user has only 128 instances of it, and the folder can be busy. */
 #define LOOK_FIRST (20 * MILLISECOND)
 #define LOOK_LAST (60000 * MILLISECOND)
 static uint64_t alone_since;
 static uint64_t retry_at = UINT64_MAX;
 
-/* Until torch, whose import has begun, stands ready: every 50 ms, for a minute after the last part of it was seen. */
+/* Once the import of torch has begun, the agent looks every 50 ms whether torch is ready, for a minute after its last
+ * part was seen. */
 #define TORCH_EVERY (50 * MILLISECOND)
 #define TORCH_LOOKS 1200
 static _Atomic unsigned torch_looks = TORCH_LOOKS;
@@ -59,7 +60,7 @@ struct packet {
 	const void *message;
 	size_t bytes;
 	int fd;
-	bool with_namespace; /* a proof of the namespace that our pid is of */
+	bool with_namespace; /* sends a proof of our pid namespace, too */
 };
 
 static long send_packet(void *pointer)
@@ -68,12 +69,13 @@ static long send_packet(void *pointer)
 	if (!keeper_has(daemon_fd))
 		return -ENOTCONN;
 	int fd = p->with_namespace ? system_pid_namespace() : p->fd;
-	/* What the job has closed cannot be offered: an offer that comes without it says so, and the daemon waits no longer. */
+	/* If the job has closed the segment's descriptor, the message goes without it: so the daemon knows that it gets
+	 * no segment, and does not wait. */
 	if (p->fd >= 0 && !keeper_has(fd))
 		fd = -1;
 	/* The daemon reads as fast as it can; a full queue means that it hangs, and a training job must not wait for it. */
 	int r = socket_send(daemon_fd, p->message, p->bytes, &fd, fd >= 0);
-	/* Too many descriptors under way: then without. */
+	/* Too many descriptors are under way: sends it without. */
 	if (r == -ETOOMANYREFS && p->with_namespace)
 		r = socket_send(daemon_fd, p->message, p->bytes, NULL, 0);
 	if (p->with_namespace && fd >= 0)
@@ -119,12 +121,12 @@ static long connect_any(void *pointer)
 	return -ENOENT;
 }
 
-/* A packet, with what its descriptors have become: no other is kept. */
+/* A packet, and what was made of its first descriptor. All other descriptors are closed. */
 struct received {
 	union message_any m;
-	const char *why; /* it was not understood */
+	const char *why; /* why the packet was not understood */
 	struct segment segment;
-	int segment_error; /* a negative errno; -EBADF: it came without one */
+	int segment_error; /* a negative errno; -EBADF: the packet had no descriptor */
 	struct status_page *status;
 };
 
@@ -137,7 +139,7 @@ static void take_descriptor(struct received *r, int *fd)
 	bool first = r->m.arm.cycle == 0, followed = first && r->m.arm.repeat != 1;
 	if (first)
 		room_begin();
-	/* One that is followed by others leaves the next one as much. */
+	/* If other cycles follow, this segment leaves as much room for the next one. */
 	r->segment_error = segment_map(&r->segment, *fd, room_segments() / (followed ? 2 : 1));
 	if (r->segment_error < 0)
 		return;
@@ -238,7 +240,7 @@ static void disconnected(void)
 	connected = welcome = false;
 	life_debug("disconnected", "");
 	control_daemon_lost();
-	/* A daemon that has refused us does so again. */
+	/* A daemon that has refused us would refuse us again, so the next look comes after LOOK_LAST. */
 	alone_since = sink_now() - (refused ? 4 * LOOK_LAST : 0);
 	refused = false;
 	retry_later();
@@ -246,7 +248,7 @@ static void disconnected(void)
 
 /* ---------------------------------------------------------------- messages */
 
-/* Returns 0, or -ECONNRESET where this daemon is not to be talked to any more. */
+/* Returns 0, or -ECONNRESET where the connection is to end. */
 static int handle(const struct received *r)
 {
 	const union message_any *m = &r->m;
@@ -256,13 +258,14 @@ static int handle(const struct received *r)
 			steps_publish(r->status);
 		welcome = welcomed = true;
 		control_daemon_found();
-		/* What has shown up since it was greeted, as torch: nothing may tell of that later. */
+		/* Tells what has been loaded since the first HELLO, torch for example: nothing else may be a reason to
+		 * tell it. */
 		told.entry &= ~(uint32_t)ENTRY_NEW;
 		hello();
 		return 0;
 	case MESSAGE_REFUSE:
 		life_debug("refused", m->refuse.sentence);
-		/* A quota has room again some time, and another release may come. */
+		/* The agent tries again later: a quota may have room then, or another release of the daemon may run. */
 		refused = true;
 		return -ECONNRESET;
 	case MESSAGE_ARM:
@@ -284,7 +287,7 @@ static int handle(const struct received *r)
 		control_leave();
 		return 0;
 	default:
-		/* A newer daemon's. */
+		/* A message of a newer daemon. */
 		return 0;
 	}
 }
@@ -302,7 +305,7 @@ static void receive(void)
 			disconnected();
 			return;
 		}
-		/* What a message has begun is done before the next one is read. */
+		/* The work that a message makes due is done before the next message is read. */
 		due_work();
 	}
 }
@@ -314,7 +317,7 @@ void link_torch_coming(void)
 	atomic_store(&torch_looks, TORCH_LOOKS);
 }
 
-/* Looks for torch, whose steps are watched as soon as it is loaded. Returns when to look again. */
+/* Looks for torch, and begins to count its steps as soon as it is loaded. Returns when to look again. */
 static uint64_t torch_work(uint64_t now)
 {
 	if (torch_watched || !torch_looks)
@@ -342,7 +345,8 @@ static uint64_t earlier(uint64_t a, uint64_t b)
 	return a < b ? a : b;
 }
 
-/* The job has installed a seccomp filter. What it forbids would end the job; a thread that waits for a futex is in any program. */
+/* The job has installed a seccomp filter. A system call that it forbids could end the job. So this thread only waits
+ * for a futex, which every program does. */
 void link_stop(void)
 {
 	control_abandon();
@@ -355,7 +359,7 @@ static uint64_t time_until(uint64_t due)
 	return due == UINT64_MAX ? UINT64_MAX : due > now ? due - now : 0;
 }
 
-/* As it was before the first start: another may follow. */
+/* Everything is again as before the first start, because another start may follow. */
 static void forget(void)
 {
 	keeper_run(disconnect, NULL);
@@ -374,7 +378,7 @@ void link_main(void)
 		retry_later();
 	for (;;) {
 		uint64_t now = sink_now();
-		/* A process that torch has not begun to enter is not looked at again and again. */
+		/* As long as no import of torch has begun, the agent does not look for torch. */
 		uint64_t due = enter_ways() & ENTRY_TORCH ? torch_work(now) : UINT64_MAX;
 		due = earlier(due, due_work());
 		if (control_may_go(&due)) {

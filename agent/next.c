@@ -19,7 +19,7 @@ void next_drop(void)
 	atomic_store_explicit(&control_run.switch_at, 0, memory_order_relaxed);
 }
 
-/* Ranges or operators that are the steps are seen by their collectors alone. */
+/* Where ranges or operators are the steps, only their collectors see the steps, so these are added. */
 void next_take_wishes(const struct message_arm *arm)
 {
 	control_run.wanted = arm->collectors;
@@ -31,7 +31,7 @@ void next_take_wishes(const struct message_arm *arm)
 		control_run.wanted |= 1u << COLLECTOR_TORCH;
 }
 
-/* `left`: cycles behind the one that begins. */
+/* `left`: cycles after the one that begins. */
 static void count_cycles(uint64_t cycle, uint64_t left)
 {
 	control_run.cycle = cycle;
@@ -74,8 +74,8 @@ void next_number(bool switches)
 		send_switched(control_run.next_capture, 0, 0, 0);
 }
 
-/* What records ends at a boundary and goes on as the new capture. Where collectors are not on yet they are armed anew, and
- * the capture stays: the step thread has nothing to do with them before they are. */
+/* A recording ends at a boundary and goes on as the new capture. Where collectors are not on yet they are armed anew in
+ * the same capture: the step thread does not use them before they are on. */
 void next_switch(const struct message_arm *arm, struct segment *segment)
 {
 	uint32_t error;

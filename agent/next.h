@@ -11,14 +11,14 @@
 /* An ARM's collectors and options become those of the cycle that begins. */
 void next_take_wishes(const struct message_arm *arm);
 
-/* ARM_SWITCH has come: the capture under way goes on with other collectors, as another capture. Takes the segment. */
+/* ARM_SWITCH has come: the recording under way goes on with other collectors, as another capture. Takes the segment. */
 void next_switch(const struct message_arm *arm, struct segment *segment);
-/* If the rest of such a recording has begun in this phase, the daemon is told. */
+/* If such another capture has begun in this phase, the daemon is told. */
 void next_tell(uint32_t phase);
 
-/* A cycle has ended: sets the number of the next one. `switches`: and its collectors, which are others. */
+/* A cycle has ended: sets the number of the next one. `switches`: sets its other collectors, too. */
 void next_number(bool switches);
-/* No cycle follows: its segment is given back. */
+/* No cycle follows: gives back the next cycle's segment, if it has come. */
 void next_drop(void);
 
 #endif

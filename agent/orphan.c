@@ -23,7 +23,8 @@ static bool connected;
 
 static void forget(struct orphan *o)
 {
-	/* A thread that is stuck in the recorder may write into the mapping when it goes on: it stays, unused. */
+	/* A thread that is stuck in the recorder may still write into the mapping when it goes on, so the mapping
+	 * stays. */
 	if (!o->stuck)
 		keeper_unmap(&o->segment);
 	memset(o, 0, sizeof *o);
@@ -42,7 +43,7 @@ void orphan_done(const struct segment *segment, uint64_t trigger, const struct m
 		if (!orphans[i].segment.header)
 			o = &orphans[i];
 	if (!o) {
-		/* The one that has waited longest makes room; without a daemon its events are lost to everybody. */
+		/* The oldest capture makes room; without a daemon its events are lost. */
 		o = &orphans[0];
 		for (unsigned i = 1; i < ORPHANS; i++)
 			if (orphans[i].done.capture < o->done.capture)
@@ -55,7 +56,7 @@ void orphan_done(const struct segment *segment, uint64_t trigger, const struct m
 	o->done = *done;
 	o->stuck = stuck;
 	o->give_up = connected ? 0 : expiry();
-	/* Between two daemons it goes with the offer. */
+	/* Without a daemon DONE is sent later, after the offer. */
 	if (connected)
 		link_send(&o->done, -1);
 }
@@ -100,7 +101,8 @@ void orphan_found(void)
 	for (unsigned i = 0; i < ORPHANS; i++)
 		if (orphans[i].segment.header && orphans[i].give_up)
 			offer(&orphans[i].segment, orphans[i].done.capture, orphans[i].trigger, orphans[i].told, false);
-	/* The end of one cycle makes the daemon begin the next, unless it has been offered that. So all offers come first. */
+	/* A DONE makes the daemon begin the next cycle, unless that cycle has been offered. So all offers come
+	 * first. */
 	for (unsigned i = 0; i < ORPHANS; i++)
 		if (orphans[i].segment.header && orphans[i].give_up)
 			link_send(&orphans[i].done, -1);

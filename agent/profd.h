@@ -20,8 +20,8 @@ extern "C" {
 #define PROFD_VERSION_MAJOR 0
 #define PROFD_VERSION_MINOR 1
 
-/* One training iteration has ended. The first thread that calls it is the one whose steps are counted; calls of others
- * are counted apart and reported. A program that calls it is believed before any other source of steps. */
+/* One training iteration has ended. The steps of the first thread that calls it are counted; calls of other threads are
+ * counted apart and reported. profd prefers these steps to any other source of steps. */
 void profd_step(void);
 
 /* Opens and closes a named interval on the calling thread; intervals nest. `name` is copied; NULL is an empty name. A pop

@@ -1,5 +1,5 @@
-/* thread_times.c - see thread_times.h. Looks are kept here until the recording is over. Where there are more than there is room for,
- * every second one is forgotten, and they come half as often from then on. */
+/* thread_times.c - see thread_times.h. A look is one reading of the times. Looks are kept here until the recording is
+ * over. When the array is full, every second look is forgotten, and new looks come half as often from then on. */
 #include "thread_times.h"
 #include "core/keeper.h"
 #include "core/sentence.h"
@@ -11,35 +11,36 @@
 #include <time.h>
 #include <unistd.h>
 
-/* How often, at first, and how many are kept: those of some seconds. */
+/* How often it looks at first, and how many looks are kept: those of some seconds. */
 #define EVERY_NS 10000000ull
 #define LOOKS 256
-/* A look takes a processor, from the job's threads too where there is no other: half a percent of one at most. What is measured is half
- * of it: the thread that looks is woken besides. */
+/* Looks may take half a percent of a processor at most, as the job's threads may need that processor. The measured cost
+ * is only half of the real one, because the wake-up of the thread is not in it. */
 #define COST_TIMES 500
-/* An agent's thread that had to wait for a processor takes it from others, of whom a thousand may be agents, too. */
+/* If the agent's thread had to wait for a processor, other threads need it, and a thousand processes may be recorded:
+ * so it looks later. */
 #define LATE_TIMES 10
 #define PAUSE_MOST_NS 500000000ull
-/* Workers that are looked at. */
+/* How many workers are looked at, at most. */
 #define WORKERS 64
-/* Looks at most so long from its start to its end can be laid over the steps; one that took longer is taken again at once. */
+/* A look that took longer from start to end cannot be matched to the steps, and is repeated at once. */
 #define SLOW_NS 200000ull
 #define TRIES 4
-/* The first look, the last, and every so many between tell switches that the thread asked for from others: the file that does so is
- * long. */
+/* The first look, the last, and every tenth between also read how often the thread gave its processor up by itself, and
+ * how often it had to: that file is long. */
 #define TELL_EVERY 10
 
 struct look {
 	uint64_t time, cpu, waited;
-	uint64_t turns; /* how often it got a processor */
+	uint64_t turns; /* how often the thread got a processor */
 	uint32_t voluntary, involuntary;
 	bool told; /* the two before are known */
 };
 
-/* The process's first thread, and the step's where that is another. */
+/* A thread that is looked at: the process's first thread, or the step's where that is another. */
 struct watched {
 	uint32_t thread, count;
-	uint32_t untold; /* looks since the last that told */
+	uint32_t untold; /* looks since the last with `told` */
 	struct look looks[LOOKS];
 };
 
@@ -51,8 +52,8 @@ struct worker {
 static struct {
 	struct watched watched[2];
 	uint64_t every, next;
-	uint64_t cost;	       /* CPU time of a look, as the last ones had it; 0: not known */
-	uint64_t workers_from; /* 0: they could not be listed */
+	uint64_t cost;	       /* CPU time of a look, an average of the last ones; 0: not known */
+	uint64_t workers_from; /* 0: the workers could not be listed */
 	uint64_t ended;
 	uint32_t ended_of; /* the thread whose looks count */
 	struct worker workers[WORKERS];
@@ -74,7 +75,7 @@ static uint64_t number_at(const char *text, unsigned n)
 	return value;
 }
 
-/* The number behind a word of /proc/PID/status. */
+/* The number after a word of /proc/PID/status. */
 static uint32_t number_of(const char *status, const char *word)
 {
 	const char *at = strstr(status, word);
@@ -94,7 +95,7 @@ static void make_path(char *to, const char *folder, uint32_t number, const char 
 #define TASK "/proc/self/task/"
 #define PATH 64
 
-/* By the kernel's clock of a thread by its number, as pthread_getcpuclockid() makes it. */
+/* Reads the CPU clock of a thread. The clock's number is computed from the tid, as pthread_getcpuclockid() does. */
 static uint64_t cpu_of(uint32_t thread)
 {
 	struct timespec t;
@@ -121,7 +122,8 @@ struct looking {
 	bool good;
 };
 
-/* Opening the file costs more than reading it. A file that cannot be read belongs to a thread that has ended; the next look tries anew. */
+/* Opening the file costs more than reading it. If the file cannot be read, the thread has ended, and the path is opened
+ * anew. */
 static size_t read_schedstat(uint32_t thread, char *text, size_t bytes)
 {
 	char path[PATH];
@@ -172,7 +174,7 @@ static long look_at(void *pointer)
 
 static void forget_every_second(struct watched *watched)
 {
-	/* The first stays: all figures count from it. */
+	/* The first look stays: all figures count from it. */
 	for (uint32_t i = 1; i < LOOKS / 2; i++)
 		watched->looks[i] = watched->looks[2 * (size_t)i];
 	watched->count = LOOKS / 2;
@@ -194,7 +196,7 @@ static void take(uint32_t thread, bool last)
 	}
 	watched->untold = l.look.told ? 0 : watched->untold + 1;
 	if (watched->count) {
-		/* Should the kernel's sums go back the daemon would take the look for a broken one. */
+		/* The daemon would take a look for broken if a sum went back, so sums never do. */
 		const struct look *before = &watched->looks[watched->count - 1];
 		l.look.cpu = most(l.look.cpu, before->cpu);
 		l.look.waited = most(l.look.waited, before->waited);
@@ -202,14 +204,15 @@ static void take(uint32_t thread, bool last)
 	watched->looks[watched->count++] = l.look;
 }
 
-/* Part of `whole` that falls to one of the looks between a and b: as many of the turns between them as had been by then. */
+/* Part of `whole` that a look between a and b gets: in proportion to how many of the turns between a and b had passed
+ * by then. */
 static uint32_t share(uint32_t whole, const struct look *a, const struct look *look, const struct look *b)
 {
 	uint64_t all = b->turns - a->turns, some = look->turns - a->turns;
 	return all ? (uint32_t)(whole * some / all) : 0;
 }
 
-/* The looks from a to b, which tell, without them. */
+/* Fills the looks between a and b, which have `told`. */
 static void share_out(struct look *a, const struct look *b)
 {
 	for (struct look *look = a + 1; look < b; look++) {
@@ -218,7 +221,7 @@ static void share_out(struct look *a, const struct look *b)
 	}
 }
 
-/* Gives those that do not tell their share. What lies behind the last that does is forgotten. */
+/* Fills all looks without `told`. Looks after the last one with `told` are forgotten. */
 static void complete(struct watched *watched)
 {
 	uint32_t told = 0;
@@ -234,7 +237,7 @@ static void complete(struct watched *watched)
 
 /* --- workers --- */
 
-/* A process that was forked has our command line, which says nothing of what it does. A process that runs another program is none of ours. */
+/* A forked process has our command line, so it counts as a worker. A process that runs another program is no worker. */
 static bool is_worker(uint32_t pid)
 {
 	static char own[512];
@@ -265,7 +268,7 @@ static void add_children(struct listing *listing, uint32_t thread)
 {
 	char path[PATH], text[2048];
 	make_path(path, TASK, thread, "/children");
-	/* A thread without children has an empty file, so whether there is one is asked apart. */
+	/* A thread without children has an empty file, so access() tells whether the kernel has such files. */
 	listing->listed = access(path, R_OK) == 0;
 	keeper_read_file(path, text, sizeof text);
 	for (const char *at = text; *at >= '0' && *at <= '9' && listing->count < WORKERS;) {
@@ -297,7 +300,7 @@ static const struct worker *before(uint32_t pid)
 	return NULL;
 }
 
-/* How long a record waits that finds no room: a daemon that is busy with many captures frees a chunk late. */
+/* How long a record waits for room: a daemon that is busy with many captures frees a chunk late. */
 struct patience {
 	uint64_t capture, deadline;
 };
@@ -312,12 +315,12 @@ static void write_record(struct sink_thread *own, const void *record, const stru
 	}
 }
 
-/* A worker that began meanwhile counts with all that it has run. */
+/* For a worker that began during the recording, its whole time counts. */
 static void write_worker(struct sink_thread *own, const struct worker *worker, uint64_t now,
 			 const struct patience *patience)
 {
 	const struct worker *first = before(worker->pid);
-	/* Another process that got the number of one that ended. */
+	/* It is another process, which got the pid of a worker that has ended. */
 	if (first && (worker->cpu < first->cpu || worker->waited < first->waited))
 		first = NULL;
 	char path[PATH], name[32];

@@ -1,6 +1,6 @@
-/* tick.c - the control's half on the step thread: what a boundary means to the capture that is armed. No system call but
- * at the capture's own beginning and end. At the beginning it stands for a moment where a collector asks for that (core/hold.h);
- * else it waits for nobody. */
+/* tick.c - the part of the control that runs on the step thread: what a boundary means for the armed capture. It makes
+ * system calls only at the capture's beginning and end. At the beginning the thread stands for a moment if a collector
+ * asks for that (core/hold.h); else it waits for nothing. */
 #include "tick.h"
 #include "core/hold.h"
 #include "core/life.h"
@@ -13,11 +13,11 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* How long a recording waits for room. */
+/* How long a recording waits for room in the segment, from the beginning of its warm-up. */
 #define ROOM_NS SECOND
-/* How long collectors stay on while the loop is in another phase than the one that is to be recorded. */
+/* How long collectors stay on while the loop is in another phase than the one to be recorded. */
 #define AWAY_NS (5 * SECOND)
-/* By so many is told how long steps take now. */
+/* How long steps take now is the median of so many. */
 #define RECENT_STEPS 5
 
 _Atomic uint32_t control_phase;
@@ -74,7 +74,8 @@ void tick_write_step(uint64_t now, uint64_t number)
 	step_has_ended();
 }
 
-/* An epoch may be long, and the one under way all that there is. So it is kept up to where the recording ends. */
+/* An epoch may be long, and the first one may not end before the recording ends. So the part of it that was recorded is
+ * kept as a step. */
 static void keep_cut_epoch(uint64_t now)
 {
 	uint32_t phase = atomic_load_explicit(&control_run.segment.header->phase, memory_order_relaxed);
@@ -116,13 +117,13 @@ bool tick_warms_up(uint64_t next, uint64_t step)
 	return next + (lead > warmup ? lead : warmup) >= control_run.at_step;
 }
 
-/* How long steps take now, in ns; 0: not known. The last one alone does not tell: a short one may make up for a long one before it. */
+/* How long steps take now, in ns; 0: not known. A median, because a short step may follow a long one. */
 static uint64_t usual_step(uint64_t number)
 {
 	return control_source == steps_source() ? steps_median(number, RECENT_STEPS, NULL) : 0;
 }
 
-/* What the schedule says of the step that now begins, `number` steps having ended, which take `step` ns. */
+/* What the schedule says about the step that begins now. `number` steps have ended; a step takes `step` ns. */
 static enum schedule_state state_at(uint64_t position, uint64_t number, uint64_t step)
 {
 	if (control_run.goes_on && !control_run.at_step)
@@ -147,7 +148,7 @@ bool tick_has_room(uint64_t now)
 uint32_t tick_next_at_step(uint64_t least)
 {
 	uint64_t before = control_run.at_step;
-	/* Later cycles keep to the periods, so that the ranks of a job go on recording the same steps. */
+	/* Later cycles move by whole periods, so that all ranks of a job record the same steps. */
 	uint64_t by = control_run.goes_on ? 1
 		      : control_run.cycle ? schedule_period(&control_run.schedule)
 					  : control_run.at_multiple;
@@ -181,7 +182,8 @@ static uint32_t tick_waiting(uint32_t phase, uint64_t tick, uint64_t now, uint64
 	}
 	atomic_fetch_add_explicit(&control_run.segment.header->steps_warmup, phase == CONTROL_WARMUP,
 				  memory_order_relaxed);
-	/* Without a warm-up step collectors go on one step early, or they would be late. */
+	/* Without a warm-up step collectors are switched on one step early; otherwise the recording would begin
+	 * late. */
 	if (phase == CONTROL_ARMED &&
 	    (state != SCHEDULE_NONE || state_at(position + 1, number + 1, step) >= SCHEDULE_RECORD)) {
 		control_run.before_upto = number;
@@ -218,8 +220,8 @@ static uint32_t tick_record(uint64_t tick, uint64_t now, uint64_t number)
 	return CONTROL_RECORD;
 }
 
-/* A batch of another phase has ended. A recording ends with the batch before. What has not begun waits for the phase's next time, but
- * collectors that are on do not stay on for long. */
+/* A batch of another phase has ended. A recording ends with the batch before. A capture that does not record yet waits
+ * for its phase, but not for long once its collectors are on. */
 static uint32_t tick_other_phase(uint32_t phase, uint64_t now)
 {
 	if (control_source == STEP_SOURCE_EPOCH && (phase != CONTROL_RECORD || !sink_limited()))
@@ -241,7 +243,7 @@ static uint32_t tick_next(uint32_t phase, uint64_t tick, uint64_t now, uint64_t 
 	return phase == CONTROL_RECORD ? tick_record(tick, now, number) : tick_waiting(phase, tick, now, number);
 }
 
-/* Whose CONTROL_TICK it is, and where its stack stood; 0: nobody's, or the agent's. */
+/* The thread in CONTROL_TICK, and its stack pointer there; 0: no thread, or the agent's. */
 static _Atomic uint32_t tick_tid;
 static _Atomic uintptr_t tick_stack;
 
@@ -251,14 +253,16 @@ static void tick_leave(uint32_t next)
 	atomic_store_explicit(&control_phase, next, memory_order_release);
 }
 
-/* Nobody knows how far the boundary that was left had come, so the recording ends with what it has. */
+/* A thread has left a boundary in the middle. Nobody knows how far it had come, so the recording ends with what it
+ * has. */
 static void tick_give_up(uint64_t now)
 {
 	tick_end(now, REASON_LEFT);
 	tick_leave(CONTROL_DRAIN);
 }
 
-/* A boundary within a boundary: from a signal handler, from another thread, or after a jump out of the first one. */
+/* A boundary comes while another is under way: from a signal handler, from another thread, or after a jump out of the
+ * first one. Only in the last case the first boundary is over, and the recording is ended. */
 static void tick_again(uint64_t now)
 {
 	if (atomic_load_explicit(&tick_tid, memory_order_relaxed) != sink_own_tid() ||
@@ -295,12 +299,11 @@ static void at_boundary(uint32_t source, uint64_t now, uint64_t number)
 	atomic_store_explicit(&tick_stack, stack_now(), memory_order_relaxed);
 	atomic_store_explicit(&tick_tid, sink_own_tid(), memory_order_release);
 	uint32_t next = tick_next(phase, tick, now, number);
-	/* Collectors are switched on now. */
+	/* The agent's thread switches the collectors on next. */
 	if (next != phase && control_run.still && next == CONTROL_WARMUP)
 		hold_begin();
 	tick_leave(next);
-	/* The wake-up comes last: the agent's thread must find the phase for which it is woken. At the beginning it looks how much
-	 * this thread has run so far. */
+	/* The wake-up comes last, so that the agent's thread finds the new phase. */
 	if (next != phase)
 		life_wake();
 }

@@ -1,4 +1,5 @@
-/* copies.c - see copies.h. They are known by their file's name, or by the name of one that was attached, and by what they call themselves. */
+/* copies.c - see copies.h. A copy is known by its file's name, or by the path of an attached copy, and by its
+ * soname. */
 #include "copies.h"
 #include "gate.h"
 #include "object.h"
@@ -8,7 +9,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* A fork, and in its child another one, leave one each. */
+/* Each fork in a line of forks leaves one. */
 #define COPIES 16
 
 static struct {
@@ -27,7 +28,8 @@ static bool may_be(const struct dl_phdr_info *info)
 	return begins(name, "/proc/self/fd/") || begins(slash ? slash + 1 : name, "libprofd_agent");
 }
 
-/* Where the table's address is as it is in the file (musl), it is less than the object's. */
+/* The object's soname, or "". With musl the table's address is as in the file, so it is less than the object's
+ * address. */
 static const char *own_name(const struct dl_phdr_info *info, const ElfW(Dyn) * dynamic, size_t entries)
 {
 	const char *names = NULL;

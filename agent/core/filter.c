@@ -9,9 +9,9 @@
 #include <string.h>
 #include <sys/prctl.h>
 
-/* Less than anybody sleeps: each time that somebody wakes. */
+/* The agent's threads sleep longer than this, so each of them looks whenever it wakes. */
 #define LOOK_EVERY 1000000ull
-/* A thread that has been looked at may confine itself yet, before its first event. */
+/* A thread may set its filter after it was looked at, and before its first event. */
 #define THREADS_EVERY 5000000000ull
 
 static int at_first = -1; /* not known: nothing is new */
@@ -28,7 +28,8 @@ int filter_is_new(void)
 	       (filters_of("/proc/thread-self/status") > at_first || filters_of("/proc/self/status") > at_first);
 }
 
-/* A filter that another thread lays over the agent's is on all threads, the main one included unless it has ended. */
+/* A filter that another thread sets for the agent's threads is set for all threads, so also for the main one unless
+ * that has ended. */
 static int is_new_over_all(void)
 {
 	if (at_first < 0)
@@ -51,7 +52,7 @@ int filter_is_new_by(uint64_t now)
 	return atomic_load(&found);
 }
 
-static struct filters_seen seen; /* keeper's, while it is asked */
+static struct filters_seen seen; /* the keeper's, during look_at_threads() */
 
 static long look_at_threads(void *unused)
 {

@@ -1,8 +1,10 @@
-/* gate.c - see gate.h. No lock and no memory of its own but a table in the life page: a place for each thread that is inside, or
- * that forks. A thread that comes writes itself down first and then looks at the others, so where two meet at least one sees the other.
+/* gate.c - see gate.h. It has no lock, and its only memory is a table in the life page: a place for each thread that is
+ * inside, or that forks. A thread takes a place first and then looks at the others. So where two threads come at once,
+ * at least one sees the other.
  *
- * Forks may come from signal handlers, from inside the gate, from callbacks of the loader (then the agent's thread cannot get on,
- * and the fork goes on after SHORT_WAIT_NS) and from several threads at a time. */
+ * Forks may come from signal handlers, from inside the gate, from callbacks of the loader, and from several threads at
+ * a time. In a callback of the loader the agent's thread may wait for the loader's lock; then the fork goes on after
+ * SHORT_WAIT_NS. */
 #include "gate.h"
 #include "clock.h"
 #include "life.h"
@@ -13,15 +15,15 @@
 #include <time.h>
 #include <unistd.h>
 
-/* How long a fork waits for those inside. What they do takes microseconds, but on a busy machine they may have to wait for a
- * processor meanwhile; and a child that is made too early hangs for ever. */
+/* How long a fork waits for the threads inside. Their calls take microseconds, but on a busy machine a thread may wait
+ * for a processor meanwhile. A child that is made too early may hang for ever. */
 #define SHORT_WAIT_NS 500000000ull
-/* For those who may be long by themselves. */
+/* How long it waits for calls that may take long. */
 #define LONG_WAIT_NS 50000000ull
 
 /* The bits of a place. A thread's number has 22 bits. */
 #define FORKS 0x80000000u
-#define OVERDUE 0x40000000u /* a fork has waited long enough for it, and no other need */
+#define OVERDUE 0x40000000u /* a fork has waited long enough for it; later forks do not wait for it */
 #define LONG 0x20000000u    /* gate_enter_for_long() */
 #define THREAD 0x1fffffffu
 
@@ -67,7 +69,7 @@ static int others_fork(struct gate *g, uint32_t thread)
 	return 0;
 }
 
-/* Is another thread inside, that is still waited for, and has none of these marks? */
+/* Is another thread inside that forks still wait for, and that has none of these marks? */
 static int others_inside(struct gate *g, uint32_t thread, uint32_t marks)
 {
 	for (unsigned i = 0; i < GATE_PLACES; i++) {
@@ -108,7 +110,7 @@ static void before_fork(void)
 		uint32_t word = atomic_load(&g->places[i]);
 		if (!word || word & FORKS || (word & THREAD) == self)
 			continue;
-		/* A thread that is overdue for an earlier fork is inside for this one, too. */
+		/* A thread that an earlier fork gave up is still inside, so this fork is late, too. */
 		late |= word & OVERDUE || atomic_compare_exchange_strong(&g->places[i], &word, word | OVERDUE);
 	}
 	if (late)
@@ -122,7 +124,7 @@ static void after_fork(void)
 	if (!g)
 		return;
 	uint32_t mine = (uint32_t)syscall(SYS_gettid) | FORKS;
-	/* One place a fork: a handler of the job's may fork in a fork. */
+	/* Each fork has one place, also where a signal handler of the job forks during a fork. */
 	for (unsigned i = GATE_PLACES; i-- > 0;) {
 		uint32_t word = mine;
 		if (atomic_compare_exchange_strong(&g->places[i], &word, 0))
@@ -130,7 +132,8 @@ static void after_fork(void)
 	}
 }
 
-/* glibc's, which pthread_atfork there leads to by a symbol that musl does not have. */
+/* glibc's pthread_atfork calls this function. The agent calls it directly, because pthread_atfork needs a symbol that
+ * musl does not have. */
 /* NOLINTNEXTLINE(bugprone-reserved-identifier, cert-dcl37-c, cert-dcl51-cpp): the C library gave it its name */
 extern int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void), void *object)
 	__attribute__((weak));
@@ -152,7 +155,7 @@ void gate_watch(void (*in_child)(void))
 
 /* ---------------------------------------------------------------- inside */
 
-/* The process is about to be gone: the thread sleeps until then. */
+/* The process is about to end: the thread sleeps until then. */
 static void never_return(void)
 {
 	for (;;) {
@@ -223,7 +226,7 @@ void gate_shut(uint64_t deadline)
 	if (!g)
 		return;
 	atomic_store(&g->shut, 1);
-	/* A process that may make few system calls (seccomp) makes no more here than it must. */
+	/* A seccomp filter may allow few system calls, so none is made here without need. */
 	if (others_inside(g, 0, 0))
 		wait_for_others(g, (uint32_t)syscall(SYS_gettid), 0, deadline);
 }

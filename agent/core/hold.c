@@ -1,5 +1,5 @@
-/* hold.c - see hold.h. The step thread moves FREE or ASKED -> STANDS, and STANDS -> FREE when its time is over; the agent's threads move
- * FREE -> ASKED and whatever there is -> FREE. */
+/* hold.c - see hold.h. The step thread moves FREE or ASKED -> STANDS, and STANDS -> FREE when its time is over; the
+ * agent's threads move FREE -> ASKED and any state -> FREE. */
 #include "hold.h"
 
 #include "clock.h"

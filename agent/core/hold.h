@@ -1,10 +1,11 @@
-/* hold.h - the step thread stands still at a boundary while something is switched on that must not change in the midst of its calls.
+/* hold.h - the step thread stands still at a boundary while a collector is switched on that must not be switched on
+ * during its calls.
  *
- * What asks for it is CUPTI: where a kind is switched on while a thread is inside a launch, CUPTI loses the kernels of that thread, in this
- * session and in those that follow (seen with CUDA 13.0 on an H200; to switch off there does no harm). At a boundary the step thread is
- * in no call of CUDA, and the threads that work for it mostly rest.
+ * CUPTI needs this: if a kind is switched on while a thread is inside a launch, CUPTI loses the kernels of that thread,
+ * in this session and in later ones (seen with CUDA 13.0 on an H200; switching off does no harm). At a boundary the
+ * step thread is in no call of CUDA, and the threads that work for it mostly rest.
  *
- * It stands for a millisecond or so, HOLD_MOST_NS at the most: then it goes on, whatever has become of the switching. */
+ * It stands for a millisecond or so. After HOLD_MOST_NS it goes on even if the collector is not on yet. */
 #ifndef PROFD_AGENT_CORE_HOLD_H
 #define PROFD_AGENT_CORE_HOLD_H
 
@@ -12,7 +13,8 @@
 
 #define HOLD_MOST_NS 100000000u
 
-/* The step thread, at a boundary: it will stand there. Before it wakes the agent's thread, which is to find it so. */
+/* The step thread, at a boundary: it will stand there. Called before it wakes the agent's thread, so that hold_ask()
+ * there returns 1 at once. */
 void hold_begin(void);
 /* Does it stand, or is it to stand? Any thread. */
 int hold_wanted(void);
@@ -21,7 +23,7 @@ void hold_stand(void);
 
 /* The agent's thread: has the step thread stand at its next boundary, and waits for that so many ns at the most. 1: it stands. */
 int hold_ask(uint64_t patience);
-/* It may go on. Any thread of the agent's. */
+/* The step thread may go on. Any thread of the agent's. */
 void hold_release(void);
 
 #endif

@@ -1,5 +1,5 @@
-/* keeper.c - see keeper.h. Raw system calls throughout: a library of the job that wraps close() keeps books by number, and ours
- * are of another table. */
+/* keeper.c - see keeper.h. Raw system calls throughout: a library of the job that wraps close() keeps a list of the
+ * job's numbers, and ours are of another table. */
 #include "keeper.h"
 #include "clock.h"
 #include "filter.h"
@@ -34,21 +34,22 @@
 #define CLONE_FILES 0x400
 #endif
 
-/* What wakes the keeper out of poll without a descriptor: a signal to this one thread, which blocks it and sees it by a
- * signalfd. The C library's own number: a program can neither handle, block, send nor wait for it, so nothing of the job's is
- * ever taken for ours, or the other way round. No disposition is changed, and it is never delivered. */
+/* Wakes the keeper out of poll without a descriptor: a signal to this one thread, which blocks it and sees it by a
+ * signalfd. The number is one that the C library keeps for itself: a program can neither handle, block, send nor wait
+ * for it. So the job never gets our signal, and we never get one of the job's. No disposition is changed, and the
+ * signal is never delivered. */
 #define WAKE_SIGNAL 32
 
-/* The connection, and segments: the one that records, the next, and those that wait for a daemon (orphan.c). */
+/* The connection, and segments: the recording's, the next cycle's, and those that wait for a daemon (orphan.c). */
 #define KEPT 16
-/* Numbers of ours in the job's table lie below this, so that the table does not grow for them. */
+/* Our numbers in the job's table lie below this, so that the table does not grow because of them. */
 #define HIGH 1024u
 
 static struct kept {
 	struct small_file file;
 	bool used;
 } kept[KEPT];
-static bool shared; /* the table is the job's */
+static bool shared; /* the keeper has no table of its own, but uses the job's */
 static bool ending; /* the keeper's own */
 static int watched = -1;
 static int signals = -1;
@@ -60,7 +61,7 @@ static struct {
 	long result;
 } call;
 static _Atomic int keeper_tid;
-static _Atomic bool stopped; /* for good: see filter.h */
+static _Atomic bool stopped; /* for good, because of a filter (filter.h) */
 static pthread_t agent_thread;
 static void (*agent_stop)(void);
 static _Atomic int served;
@@ -79,7 +80,8 @@ static void move_to(int *fd, int least)
 	*fd = moved;
 }
 
-/* Away from the numbers that the job gets next; in a table of our own from those that the C library writes its last words to. */
+/* In the job's table: moves the descriptor away from the numbers that the job gets next. In a table of our own: away
+ * from 0 to 2, where the C library writes its last message. */
 static int move(int fd)
 {
 	struct rlimit limit;
@@ -117,13 +119,13 @@ int keeper_take(int fd)
 		system_close(fd);
 		return error;
 	}
-	/* A descriptor that was lost without our knowledge may have had this number. */
+	/* The job may have closed a descriptor of ours that had this number. */
 	struct kept *stale = find(fd);
 	*(stale ? stale : k) = (struct kept){is, true};
 	return fd;
 }
 
-/* NULL where it is not ours, or the job has closed it. */
+/* NULL where the descriptor is not ours, or the job has closed it. */
 static struct kept *held(int fd)
 {
 	struct kept *k = fd < 0 ? NULL : find(fd);
@@ -149,14 +151,14 @@ void keeper_close(int fd)
 	system_close(fd);
 }
 
-/* What is ours in the job's table. */
+/* Closes our descriptors in the job's table. */
 static void close_shared(void)
 {
 	char path[64] = "/proc/self/fd/", name[64];
 	for (size_t i = 0; i < KEPT; i++)
 		if (kept[i].used)
 			keeper_close(kept[i].file.fd);
-	/* All anonymous inodes are one: its name tells. */
+	/* All anonymous inodes have one inode number, so the signalfd is known by its name. */
 	size_t n = strlen(path);
 	sentence_decimal(path + n, (uint64_t)(signals < 0 ? 0 : signals));
 	ssize_t bytes = signals < 0 ? -1 : readlink(path, name, sizeof name - 1);
@@ -178,7 +180,7 @@ void keeper_watch(int fd)
 
 /* ---------------------------------------------------------------- the table */
 
-/* Closes the descriptors that the list names, except the list's own. Returns whether there was any. */
+/* Closes the descriptors that the list names, except the list's own. Returns whether it closed any. */
 static bool close_listed(int list)
 {
 	static char entries[4096] __attribute__((aligned(8)));
@@ -203,14 +205,15 @@ static bool close_listed(int list)
 	return any;
 }
 
-/* For a kernel without close_range: a table of our own, and in it nothing of the job's, whose files would stay open with us. */
+/* For a kernel without close_range: makes a table of our own, and closes the job's descriptors in it, because the job's
+ * files would stay open with us. */
 static bool unshare_and_close(void)
 {
 	static const char path[] = "/proc/thread-self/fd";
-	/* Without the list nothing could be closed. */
+	/* Without this list the descriptors could not be closed. */
 	if (syscall(SYS_faccessat, AT_FDCWD, path, R_OK, 0) < 0 || syscall(SYS_unshare, CLONE_FILES) < 0)
 		return false;
-	/* Room for the list: the copy may be full. */
+	/* Makes room for the list's descriptor: the copied table may be full. */
 	system_close(0);
 	int list = (int)syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
 	while (list >= 0 && close_listed(list))
@@ -240,7 +243,7 @@ static void answer(void)
 	futex(&call.asked, FUTEX_WAKE, 1, NULL);
 }
 
-/* Returns whether there was one. */
+/* Returns whether a signal was pending. */
 static bool take_signals(void)
 {
 	const struct timespec none = {0, 0};
@@ -276,7 +279,7 @@ void *keeper_main(void *unused)
 			life_wake_for(WAKE_SOCKET);
 		}
 		struct pollfd fds[2] = {{signals, POLLIN, 0}, {watched, POLLIN, 0}};
-		/* The job has left us no descriptor for the signals: without one it looks now and then. */
+		/* If the job has left us no descriptor for the signals, the keeper looks now and then. */
 		int n = (int)syscall(SYS_ppoll, fds, 2, signals < 0 ? &(struct timespec){0, 50000000} : NULL, NULL, 0);
 		if (filter_is_new_by(clock_now())) {
 			atomic_store(&stopped, true);
@@ -285,7 +288,7 @@ void *keeper_main(void *unused)
 		bool woken = take_signals();
 		if (n <= 0)
 			continue;
-		/* It says that there is a signal, but there is none: the number belongs to somebody else by now. */
+		/* The descriptor can be read, but no signal is pending: the number belongs to another file by now. */
 		if (fds[0].revents && !woken)
 			signals = -1;
 		if (fds[1].revents) {
@@ -298,7 +301,7 @@ void *keeper_main(void *unused)
 static long end_it(void *unused)
 {
 	(void)unused;
-	/* A table of its own goes with its thread. */
+	/* If the keeper has a table of its own, the table ends with the thread. */
 	if (shared)
 		close_shared();
 	ending = true;
@@ -309,7 +312,7 @@ void keeper_end(pthread_t thread)
 {
 	keeper_run(end_it, NULL);
 	pthread_join(thread, NULL);
-	/* As it was before the first start: another may follow. */
+	/* Everything is again as before the first start, because another start may follow. */
 	memset(kept, 0, sizeof kept);
 	shared = ending = false;
 	watched = signals = -1;
@@ -326,7 +329,8 @@ void keeper_serve(void (*stop)(void))
 
 static bool from_agent_thread(void)
 {
-	/* A fork child is not alive: its threads may have the identity of one that it did not inherit. */
+	/* In a fork child the agent is not alive, and a thread may have the pthread_t that the agent's thread has in
+	 * the parent. */
 	return life_alive() && atomic_load(&served) && pthread_equal(agent_thread, pthread_self());
 }
 
@@ -340,8 +344,8 @@ long keeper_run(long (*work)(void *argument), void *argument)
 	while (atomic_load(&call.asked)) {
 		if (atomic_load(&stopped))
 			agent_stop();
-		/* A keeper that has not said its number yet looks before it sleeps. Where a user's signals have filled
-		 * their queue, the next turn gets through. */
+		/* A keeper whose tid is not known yet looks at call.asked before it sleeps. If the user's queue of
+		 * signals is full, tgkill fails and is tried again after 1 ms. */
 		int tid = atomic_load(&keeper_tid);
 		bool told = !tid || syscall(SYS_tgkill, getpid(), tid, WAKE_SIGNAL) == 0;
 		struct timespec time = {told, told ? 0 : 1000000};
@@ -403,7 +407,7 @@ uint64_t keeper_cpu(void)
 {
 	struct timespec t = {0, 0};
 	int tid = atomic_load(&keeper_tid);
-	/* The kernel's clock of a thread by its number, as pthread_getcpuclockid makes it. */
+	/* The number of a thread's CPU clock, as pthread_getcpuclockid computes it from the tid. */
 	if (!tid || clock_gettime((clockid_t)(~(unsigned)tid << 3 | 6u), &t) < 0)
 		return 0;
 	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;

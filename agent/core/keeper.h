@@ -1,12 +1,14 @@
 /* keeper.h - the thread that holds the agent's descriptors.
  *
- * Launchers and daemons close descriptors that they do not know, threads unshare their table, children inherit it, and numbers
- * are used again: what we keep by number in the job's table is not ours for long. So it lies in a table of this thread's own,
- * which nobody else in the process can reach and no child inherits, and everything that touches a descriptor runs here. Not the
- * agent's thread itself: that one calls into CUPTI and torch, whose descriptors are the job's.
+ * Launchers and daemons close descriptors that they do not know, threads unshare their table, children inherit it, and
+ * numbers are used again. So a number in the job's table does not stay ours for long. Therefore this thread has a
+ * descriptor table that nobody else in the process can reach and no child inherits, and everything that touches a
+ * descriptor of ours runs here. The agent's thread cannot have that table: it calls into CUPTI and torch, whose
+ * descriptors are the job's.
  *
- * A kernel before 5.9, in a container that forbids unshare(), gives no table: then the numbers are the job's, high ones, and
- * each is held against what it was (device, inode, type) before every use and before it is closed. */
+ * A kernel before 5.9, in a container that forbids unshare(), gives no such table. Then our descriptors have high
+ * numbers in the job's table, and before each use and each close the agent checks that the number is still the same
+ * file (device, inode, type). */
 #ifndef PROFD_AGENT_CORE_KEEPER_H
 #define PROFD_AGENT_CORE_KEEPER_H
 
@@ -19,11 +21,11 @@
 /* Body of the keeper's thread. Returns after keeper_end(). */
 void *keeper_main(void *unused);
 
-/* Runs work(argument) on the keeper's thread and returns what it returns. From the agent's thread; any other runs it itself, as
- * the keeper's own does. What it may do: system calls on descriptors, nothing that takes a lock. */
+/* Runs work(argument) on the keeper's thread and returns what it returns. Called by the agent's thread; any other
+ * thread, the keeper's too, runs work() itself. work() makes system calls on descriptors, and takes no lock. */
 long keeper_run(long (*work)(void *argument), void *argument);
-/* The calling thread is the agent's from now on. It calls `stop`, which does not return, once the keeper has stopped for
- * good. */
+/* The calling thread is the agent's from now on. Once the keeper has stopped for good, the agent's thread calls `stop`,
+ * which does not return. */
 void keeper_serve(void (*stop)(void));
 
 /* The keeper closes all that it has and ends; returns once its thread is gone. `thread` is what thread_start() gave. Agent's thread. */
@@ -40,21 +42,21 @@ uint64_t keeper_cpu(void);
 
 /* --- only inside of keeper_run --- */
 
-/* Takes a descriptor that has just been made; returns the number by which it is known from now on, or a negative errno, where
- * it is closed. */
+/* Takes a new descriptor. Returns the number that it has from now on, or a negative errno; then it is closed. */
 int keeper_take(int fd);
-/* Opens a file of /proc that is read again and again; as keeper_take(). Negative, too, where the table is the job's: there a descriptor
- * that is lost unseen has its number taken by the next one. */
+/* Opens a file of /proc that is read again and again. Returns as keeper_take(); also negative where our descriptors are
+ * in the job's table, because there the job may close a descriptor unseen, and the next file gets its number. */
 int keeper_open(const char *path);
-/* Up to bytes - 1 bytes from its beginning, 0 where it cannot be read any more. Always ends `to` by a NUL. */
+/* Reads up to bytes - 1 bytes from the file's beginning; 0 where it cannot be read any more. Always ends `to` by a
+ * NUL. */
 size_t keeper_read_again(int fd, char *to, size_t bytes);
-/* Is it still what was taken? One that is not is forgotten, and the number is not touched any more. */
+/* Is the descriptor still the file that was taken? If not, it is forgotten, and the number is not touched any more. */
 int keeper_has(int fd);
 void keeper_close(int fd);
 /* Wakes the agent's thread once (life.h, WAKE_SOCKET) when this descriptor can be read or is gone; -1: none. */
 void keeper_watch(int fd);
 
-/* A fork child's: closes what it has inherited where the table is the job's. */
+/* In a fork child: closes our descriptors that it has inherited, if they were in the job's table. */
 void keeper_close_in_child(void);
 
 #endif

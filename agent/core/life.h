@@ -1,4 +1,5 @@
-/* life.h - is this process ours to watch? The words that a fork must wipe, waking the agent's thread, its end, the debug log. */
+/* life.h - may the agent work in this process? The words that a fork must wipe, waking the agent's thread, the end of
+ * the process, the debug log. */
 #ifndef PROFD_AGENT_CORE_LIFE_H
 #define PROFD_AGENT_CORE_LIFE_H
 
@@ -10,8 +11,9 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Lies in a page that the kernel wipes in every child with memory of its own, raw clone() included: such a child finds
- * all of it 0, so it is not alive, records nothing and touches nothing that it shares with its parent. */
+/* Lies in a page that the kernel wipes in every child with memory of its own, also after a raw clone(). Such a child
+ * finds only zeros here: so the agent in it is not alive, records nothing, and touches nothing that the child shares
+ * with its parent. */
 struct life {
 	union {
 		struct {
@@ -32,13 +34,14 @@ static inline int life_alive(void)
 	return life_words && atomic_load_explicit(&life_words->alive, memory_order_relaxed);
 }
 
-/* Was this copy loaded before a fork, in whose child we are? Then it never works again; another copy may (claim.h). */
+/* Is this a forked child, and was this copy loaded before the fork? Then this copy never works again; another copy may
+ * (claim.h). */
 static inline int life_forked(void)
 {
 	return life_words && !life_words->process;
 }
 
-/* Alive, and nothing is recorded: one look for a process that has been entered. */
+/* Alive, and nothing is recorded: one load answers both. Only for a process that has been entered. */
 static inline int life_idles(void)
 {
 	static const struct {
@@ -51,7 +54,7 @@ static inline int life_idles(void)
 /* Once, when the agent is loaded: `debug` names the debug log, NULL: none. `exiting` is what runs when the process ends. */
 void life_begin(void (*exiting)(void), const char *debug);
 
-/* Why the agent's thread is woken: there is something to do for it; the connection can be read or is gone. */
+/* Why the agent's thread is woken: it has something to do; the connection can be read or is gone. */
 enum life_wake { WAKE_CALL = 1, WAKE_SOCKET = 2 };
 /* Wakes the agent's thread (life_wake: WAKE_CALL). Async-signal-safe, keeps errno, never blocks, needs no descriptor: the
  * thread that steps may have a table of its own. */
@@ -63,12 +66,12 @@ uint32_t life_wait(uint64_t ns);
 /* The calling thread, which is the agent's, makes no system call any more: it waits for a futex that nobody wakes. */
 void life_stop(void) __attribute__((noreturn));
 
-/* From now on exit() ends the recording before it runs the exit handlers of what is loaded now. Once its own handlers have
- * run, a driver tells nothing more, and torch complains of callbacks that it no longer has. The agent's thread; once for each
- * `watched`. */
+/* From now on exit() ends the recording before it runs the exit handlers of the libraries that are loaded now. Once
+ * these have run, CUDA's driver reports nothing more, and torch complains about callbacks that it no longer has. The
+ * agent's thread; once for each `watched`. */
 void life_watch_exit(unsigned *watched);
 
-/* Appends a line to the file that PROFD_DEBUG names; nothing where it names none. */
+/* Appends a line to the file that PROFD_DEBUG names, if it names one. */
 void life_debug(const char *what, const char *detail);
 
 #endif

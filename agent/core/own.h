@@ -1,6 +1,6 @@
-/* own.h - OWN marks variables that several files of the agent share. The compiler cannot know from a declaration that a variable is the
- * library's own, and looks its address up in a table at each use; -fvisibility does not change that. On the paths that a job pays
- * for these are many. */
+/* own.h - OWN marks variables that several files of the agent share. Without it the compiler does not know from a
+ * declaration that the variable is in this library, and loads its address from a table at each use. -fvisibility does
+ * not change that. The job would pay for these loads at each event. */
 #ifndef PROFD_AGENT_CORE_OWN_H
 #define PROFD_AGENT_CORE_OWN_H
 

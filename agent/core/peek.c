@@ -34,8 +34,8 @@ int peek_is_there(const void *at)
 	return peek_bytes((uintptr_t)at, &byte, 1) != -EFAULT;
 }
 
-/* The kernel is asked for an operation that changes nothing and needs memory that can be written, as it answers for this without a signal;
- * /proc/self/maps would need a descriptor. */
+/* Asks the kernel for a futex operation that changes nothing but needs writable memory: if the memory is not writable,
+ * the kernel returns an error and sends no signal. /proc/self/maps would need a descriptor. */
 int peek_is_writable(const void *at)
 {
 	static uint32_t nobody_waits;

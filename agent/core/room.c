@@ -75,7 +75,7 @@ static uint64_t number_in(const char *folder, const char *name)
 	return keeper_read_file(path, text, sizeof text) ? number_at(text) : UINT64_MAX;
 }
 
-/* What the kernel can take back from files at any time. */
+/* Bytes of file pages, which the kernel can take back at any time. */
 static uint64_t of_files(const struct version *version, const char *folder)
 {
 	char path[PATH + 64], text[8192];
@@ -93,8 +93,8 @@ static uint64_t of_files(const struct version *version, const char *folder)
 	return sum;
 }
 
-/* The least that is left in the cgroup at `path` below the mount, and in those above it. A path that a container does not see
- * leaves its own root. */
+/* The least that is left in the cgroup at `path` below the mount, and in those above it. Where a container does not see
+ * that path, only the container's root counts. */
 static uint64_t left_in(const struct version *version, const char *path)
 {
 	char folder[PATH];
@@ -150,18 +150,19 @@ static uint64_t share_of(uint64_t left)
 	return left == UINT64_MAX ? left : left / SHARE;
 }
 
-/* What a limit leaves to the captures. More than one thread of the agent maps. */
+/* What a limit leaves to the captures. Atomic, because several threads of the agent map memory. */
 static struct share {
 	int resource;
-	unsigned figure;	/* of /proc/self/statm */
+	unsigned figure;	/* which number of /proc/self/statm */
 	uint64_t best;		/* the largest quarter that was ever measured */
-	_Atomic uint64_t most;	/* until the end of the capture that was armed last */
-	_Atomic uint64_t taken; /* what is mapped now, be it from an earlier capture */
+	_Atomic uint64_t most;	/* for the capture that was armed last, until it ends */
+	_Atomic uint64_t taken; /* what is mapped now, also by earlier captures */
 } of_space = {RLIMIT_AS, 0, 0, UINT64_MAX, 0}, of_data = {RLIMIT_DATA, 5, 0, UINT64_MAX, 0};
-/* Of the address space: what no other than segments may take. */
+/* Address space that only segments may take. */
 static _Atomic uint64_t for_segments;
 
-/* A quarter of what is left, less what was kept of earlier captures. Of that it was a part when the job had not grown yet, perhaps. */
+/* A quarter of the limit's rest, less what is still mapped from earlier captures. The job may have grown since these
+ * were mapped, so the largest quarter ever measured counts. */
 static void measure(struct share *share)
 {
 	uint64_t left = left_of_limit(share->resource, share->figure), taken = atomic_load(&share->taken);
@@ -175,7 +176,7 @@ static void measure(struct share *share)
 	atomic_store(&share->most, taken + (rest < share_of(left) ? rest : share_of(left)));
 }
 
-/* The job may have grown since: never more than a quarter of what there is now. */
+/* The job may have grown since measure(): so never more than a quarter of what is left now. */
 static uint64_t rest_of(struct share *share)
 {
 	uint64_t most = atomic_load(&share->most), now = share_of(left_of_limit(share->resource, share->figure));
@@ -254,8 +255,8 @@ const char *room_sentence(int error)
 		return "the process has reached its limit of address space (ulimit -v), and the job needs what is "
 		       "left of it: raise that limit";
 	case -EAGAIN:
-		return "the process has all locked that it maps (mlockall), and has locked as much as it may: raise "
-		       "that limit (ulimit -l)";
+		return "the process locks all memory that it maps (mlockall), and has reached its limit of locked "
+		       "memory: raise that limit (ulimit -l)";
 	case -EPROTO:
 		return "the agent in this process is of another version than the daemon; start the job again with the "
 		       "agent of this version";

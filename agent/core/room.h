@@ -1,40 +1,41 @@
-/* room.h - how much memory the process may still take, and the share of it that the agent allows itself: a quarter for all that a capture
- * maps, measured when it is armed. What the agent has kept of earlier captures is a part of that quarter, and nobody takes it twice.
+/* room.h - how much memory the process may still take, and the share that the agent allows itself. The share is a
+ * quarter for all that a capture maps, measured when the capture is armed. What the agent has kept from earlier
+ * captures counts as part of that quarter.
  *
- * Who asks may take half of what is answered, so that those who ask later get something, too.
- * Where there is no limit the answer is UINT64_MAX. Threads of the agent alone: they ask the kernel. */
+ * A caller may take half of the answer, so that later callers get something, too. Where there is no limit the answer is
+ * UINT64_MAX. Only for threads of the agent, because these functions make system calls. */
 #ifndef PROFD_AGENT_CORE_ROOM_H
 #define PROFD_AGENT_CORE_ROOM_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-/* A capture is armed: what it may take is measured now. Before the first one each answer is a quarter of what is left. */
+/* A capture is armed: measures what it may take. Before the first capture each answer is a quarter of what is left. */
 void room_begin(void);
 
-/* Bytes of address space that are left of its share: a quarter of what RLIMIT_AS (ulimit -v) leaves the process. The second function is
- * for segments, and from room_spare() on, until the next capture is armed, the first one answers so much less: the next cycle's segment
- * comes when all others have taken theirs. */
+/* Bytes of address space that are left of the share: a quarter of what RLIMIT_AS (ulimit -v) leaves the process.
+ * room_segments() is for segments. After room_spare(), and until the next capture is armed, room_space() answers so
+ * many bytes less: the next cycle's segment comes last, and must still find room. */
 uint64_t room_space(void);
 uint64_t room_segments(void);
 void room_spare(uint64_t bytes);
 
-/* Bytes of memory of its own: a quarter of what RLIMIT_DATA leaves, and at most one of what the limits of its memory cgroup and of those
- * above it leave now. */
+/* Bytes of private memory: a quarter of what RLIMIT_DATA leaves, and at most a quarter of what the limits of the
+ * process's memory cgroup, and of the cgroups above it, leave now. */
 uint64_t room_memory(void);
 
-/* Bytes of a table of which little is ever used: cgroups count what is used. */
+/* Bytes for a table that is used only in small part. It minds no cgroup, because cgroups count only the used pages. */
 uint64_t room_table(void);
 
-/* A table, of zeros, for good: room_map() one that no capture can do without, or that was asked for; room_try() where there is room for it.
- * NULL for none. */
+/* Maps a table of zeros, which is never unmapped. room_map() is for a table that a capture needs in any case, or for
+ * which room was asked before; room_try() maps it only where there is room. NULL: there is none. */
 void *room_map(size_t bytes);
 void *room_try(size_t bytes);
 
-/* So much has been mapped otherwise, or is no more (negative). Any thread. */
+/* So many bytes have been mapped in another way, or unmapped (negative). Any thread. */
 void room_count(int64_t space, int64_t data);
 
-/* Ends the sentence that something is not recorded. */
+/* Ends a sentence that says what is not recorded. */
 #define ROOM_NEAR_LIMIT ": the process is near its limit (ulimit -v, ulimit -d, or its cgroup's)"
 
 /* Why a segment could not be mapped, by what segment_map() returned. */

@@ -1,4 +1,4 @@
-/* sentence.h - a sentence grown piece by piece, cut where it does not fit: the agent does without stdio. */
+/* sentence.h - puts a sentence together piece by piece, and cuts it where it does not fit. The agent uses no stdio. */
 #ifndef PROFD_AGENT_CORE_SENTENCE_H
 #define PROFD_AGENT_CORE_SENTENCE_H
 
@@ -20,7 +20,7 @@ struct sentence sentence_continue(char *text, size_t bytes);
 
 void sentence_add(struct sentence *s, const char *text);
 void sentence_add_number(struct sentence *s, uint64_t number);
-/* Puts texts together, up to NULL, in `text`. */
+/* Puts the given texts, up to NULL, together in `text`. */
 void sentence_put(char *text, size_t bytes, ...) __attribute__((sentinel));
 
 #endif

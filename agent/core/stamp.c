@@ -1,18 +1,18 @@
-/* stamp.c - see stamp.h. All but the line belongs to the agent's thread. */
+/* stamp.c - see stamp.h. Everything except the line belongs to the agent's thread. */
 #include "stamp.h"
 #include "keeper.h"
 
 #include <string.h>
 
-/* The first line is laid after so long, and the kernel's clock is asked until then. */
+/* The first line is set after this time; until then the hooks ask the kernel's clock. */
 #define FIRST_NS 10000000ull
 #define LOOK_NS 100000000ull
-/* The speed is measured over at least this much time, as soon as there is so much: then the error of a single look hardly
- * counts. */
+/* Once this much time has passed, the rate is always measured over at least this much: then the error of a single look
+ * hardly counts. */
 #define SPEED_NS 1000000000ull
-/* Off by more, it is another clock: the machine slept, or moved to another host. */
+/* With a larger error it is another clock: the machine slept, or moved to another host. */
 #define OFF_MOST_NS 50000
-/* A look that took longer was interrupted. */
+/* If a look took longer, the thread was interrupted. */
 #define WINDOW_NS 2000
 #define TRIES 5
 
@@ -23,13 +23,13 @@ struct pair {
 };
 
 static struct {
-	struct pair first; /* the speed is measured from here */
+	struct pair first; /* the rate is measured from here */
 	struct pair next;  /* the next `first` */
 	struct pair last;
 	uint64_t due; /* UINT64_MAX: no look */
 	uint64_t off; /* ns at most */
 } state = {.due = UINT64_MAX};
-/* Turns are not begun anew: a reader in between could take two lines for one. */
+/* The count of turns never starts again: a reader could otherwise mix values of two lines. */
 static uint32_t turns;
 
 static void lay(uint64_t ticks, uint64_t time, int64_t rate)
@@ -54,7 +54,7 @@ static void leave(void)
 	state.due = UINT64_MAX;
 }
 
-/* Returns by how much it was off. */
+/* Returns the largest error that was seen. */
 static uint64_t forget(void)
 {
 	uint64_t off = state.off;
@@ -93,7 +93,7 @@ int stamp_meet(uint64_t ticks, uint64_t time)
 	if (is_there()) {
 		off = off_by(ticks, time);
 		uint64_t far = (uint64_t)(off < 0 ? -off : off);
-		/* To the ns nobody can tell. */
+		/* An error of 0 is shown as 1 ns: 0 means that there was no line. */
 		state.off = far > state.off ? far : state.off ? state.off : 1;
 		if (far > OFF_MOST_NS) {
 			leave();
@@ -101,7 +101,8 @@ int stamp_meet(uint64_t ticks, uint64_t time)
 		}
 	}
 	int64_t rate = rate_of(time - state.first.time, ticks - state.first.ticks);
-	/* It begins where the old one is, so that no time is told twice, and comes to the kernel's by the next look. */
+	/* The new line begins where the old one is, so that times never go back, and meets the kernel's clock at the
+	 * next look. */
 	lay(ticks, time + (uint64_t)off, rate - (int64_t)((__int128)off * rate / (int64_t)LOOK_NS));
 	if (time - state.next.time >= SPEED_NS) {
 		state.first = state.next;
@@ -126,7 +127,7 @@ static const struct stamp_source machine = {"/sys/devices/system/clocksource/clo
 					    read_counter, read_clock};
 static const struct stamp_source *source = &machine;
 
-/* Takes the shortest of some tries. A reader waits for nobody, so the shortest is closest to the truth. */
+/* Takes the shortest of some tries: it was interrupted least, so its clock and counter belong together best. */
 static int look(struct pair *ret)
 {
 	uint64_t least = UINT64_MAX;
@@ -149,7 +150,7 @@ static long kernel_counts_so(void *unused)
 	return n && strcmp(name, "tsc\n") == 0;
 }
 
-/* A virtual machine may be asked each time that the counter is read. */
+/* In a virtual machine each read of the counter may call the host, and cost more than the kernel's clock. */
 static int is_cheap(void)
 {
 	uint64_t counter = UINT64_MAX, kernel = UINT64_MAX;

@@ -1,9 +1,10 @@
-/* stamp.h - when things that the agent records happened, by CLOCK_MONOTONIC.
+/* stamp.h - the times of what the agent records, by CLOCK_MONOTONIC.
  *
- * To ask the kernel twice is up to half of what an event costs. So while something is recorded the hooks read the processor's counter, which
- * costs less, and a line tells what the kernel's clock shows then. The agent's thread looks ten times a second how far the
- * line is off, and bends it so that the two meet at its next look. There is a line only where the kernel keeps its own time by the same
- * counter; everywhere else, and where the two do not agree, the hooks ask the kernel. */
+ * Asking the kernel for the time twice is up to half of what an event costs. So while something is recorded the hooks
+ * read the processor's counter, which costs less, and compute the kernel's time from it by a linear function, the line.
+ * Ten times a second the agent's thread measures the error of the line, and changes its slope so that the error is gone
+ * at the next look. There is a line only where the kernel keeps its own time by the same counter. Everywhere else, and
+ * where the error is too large, the hooks ask the kernel. */
 #ifndef PROFD_AGENT_CORE_STAMP_H
 #define PROFD_AGENT_CORE_STAMP_H
 
@@ -11,8 +12,8 @@
 
 #include <stdatomic.h>
 
-/* At `ticks` of the counter the time is `time`, and `rate` / 2^32 ns more with each tick. Written by the agent's thread alone: `turn`
- * is odd meanwhile, and 0 where there is no line. */
+/* At `ticks` of the counter the time is `time`; each tick adds `rate` / 2^32 ns. Only the agent's thread writes it.
+ * `turn` is odd while it writes, and 0 where there is no line. */
 struct stamp_line {
 	_Alignas(64) _Atomic uint32_t turn;
 	_Atomic uint64_t ticks, time;
@@ -23,7 +24,7 @@ extern struct stamp_line stamp_line;
 
 static inline uint64_t stamp_on_line(uint64_t since, int64_t ticks, int64_t rate)
 {
-	/* Negative where the counter was read just before the line was laid. */
+	/* `ticks` is negative where the counter was read just before the line was set. */
 	return since + (uint64_t)(((__int128)ticks * rate) >> 32);
 }
 
@@ -50,22 +51,23 @@ static inline uint64_t stamp_now(void)
 /* A recording begins to warm up. */
 void stamp_begin(void);
 
-/* What stamp_begin() asks, and looks at from then on. */
+/* What stamp_begin() reads, and stamp_follow() from then on. */
 struct stamp_source {
-	const char *path;	   /* the kernel's word for what it counts by */
+	const char *path;	   /* the file that names the kernel's clock source */
 	uint64_t (*counter)(void); /* the processor's */
 	uint64_t (*clock)(void);   /* the kernel's */
 };
 
-/* stamp_begin() of other sources, which stay where they are until stamp_end(). */
+/* stamp_begin() with another source, which must stay valid until stamp_end(). */
 void stamp_begin_with(const struct stamp_source *source);
-/* Looks at the line if that is due. When it is due again, CLOCK_MONOTONIC ns; UINT64_MAX: not in this recording. */
+/* Looks at the line if that is due. Returns when it is due again, CLOCK_MONOTONIC ns; UINT64_MAX: not in this
+ * recording. */
 uint64_t stamp_follow(uint64_t now);
-/* There is no line from here on. The most ns by which it was seen to be off since stamp_begin(); 0 where there was none. */
+/* Ends the line. Returns the largest error in ns that was seen since stamp_begin(); 0 where there was no line. */
 uint64_t stamp_end(void);
 
-/* What a look does with what it saw: the counter and the kernel's clock at one instant. False: the two do not agree, and there is no line
- * from here on. */
+/* Takes the counter and the kernel's clock at one instant, and corrects the line. False: the line does not agree with
+ * the clock, and there is no line from here on. */
 int stamp_meet(uint64_t ticks, uint64_t time);
 
 #endif

@@ -26,8 +26,8 @@ void thread_remember(void)
 	first.nice = getpriority(PRIO_PROCESS, 0);
 }
 
-/* glibc takes the static thread-local storage of all libraries out of the stack that it is asked for, and says by a function of its
- * own (for the Java machine, which has the same need) how much that is. musl adds it by itself. */
+/* glibc takes the static thread-local storage of all libraries out of the requested stack. This function of glibc, made
+ * for the Java machine, says how much that is. musl adds it by itself. */
 static size_t taken_by_library(const pthread_attr_t *attributes)
 {
 	size_t (*least)(const pthread_attr_t *);
@@ -57,8 +57,8 @@ int thread_start(pthread_t *ret, void *(*body)(void *), void *argument, size_t s
 
 void thread_settle(void)
 {
-	/* A real-time policy would let the agent's thread hold up others; what all of the process was started as is its owner's
-	 * wish. */
+	/* With a real-time policy the agent's thread could hold up others. SCHED_BATCH and SCHED_IDLE are kept, because
+	 * the owner started the whole process so. */
 	int policy = first.policy == SCHED_BATCH || first.policy == SCHED_IDLE ? first.policy : SCHED_OTHER;
 	struct sched_param none = {.sched_priority = 0};
 	if (first.bytes > 0)

@@ -1,5 +1,5 @@
-/* boundaries.c - where the recorded steps begin and end, and in which of them a time lies. Written by the step thread, or by the agent's where
- * there are no steps; read by any. */
+/* boundaries.c - where the recorded steps begin and end, and in which of them a time lies. The step thread writes here,
+ * or the agent's thread where there are no steps; any thread reads. */
 #include "internal.h"
 
 #include "agent/core/room.h"
@@ -49,7 +49,7 @@ uint32_t sink_step_at(uint64_t time, uint64_t doubt, int *ret_doubtful)
 {
 	uint64_t end = sink_record_end();
 	uint32_t count = atomic_load_explicit(&sink_state.boundary_count, memory_order_acquire);
-	/* Boundaries that lie at or before `time`: the step's ordinal. Most records are of the last steps. */
+	/* The number of boundaries at or before `time` is the step's ordinal. */
 	uint32_t low = 0, high = count;
 	while (low < high) {
 		uint32_t middle = low + (high - low) / 2;
@@ -78,7 +78,7 @@ void sink_begin(uint64_t now)
 	struct segment_header *h = sink_state.segment.header;
 	struct timespec real;
 	clock_gettime(CLOCK_REALTIME, &real);
-	/* `now` was read a little earlier; both clocks are stated for that instant. */
+	/* `now` was read a little earlier; both clocks are given for that instant. */
 	uint64_t since = sink_now() - now;
 	atomic_store_explicit(&h->base_monotonic, now, memory_order_relaxed);
 	atomic_store_explicit(&h->base_realtime, (uint64_t)real.tv_sec * 1000000000u + (uint64_t)real.tv_nsec - since,

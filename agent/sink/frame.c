@@ -1,8 +1,8 @@
 /* frame.c - the stack of open ranges and operators of each thread.
  *
- * A frame belongs to its thread. Another thread may end it (torch's asynchronous functions): it then writes the record and
- * marks the frame; the owner takes it off its stack when it comes by. A frame of torch's may be pointed to by torch long
- * after a recording is over, so it is taken back only by its own end, never by time. */
+ * A frame belongs to its thread. Another thread may end it (torch's asynchronous functions): that thread then writes
+ * the record and marks the frame, and the owner takes the frame off its stack at one of its next calls. torch may hold
+ * a pointer to a frame long after a recording is over, so such a frame is used again only after torch has ended it. */
 #include "internal.h"
 
 #include <string.h>
@@ -10,8 +10,9 @@
 enum frame_state {
 	FRAME_FREE = 0,
 	FRAME_OPEN = 1,
-	FRAME_ENDED = 2,    /* by another thread, or unrecordably: the owner takes it off its stack */
-	FRAME_DETACHED = 3, /* off the stack, but a foreign library still has its address: its end frees it */
+	FRAME_ENDED = 2,    /* ended by another thread, or without a record: the owner takes it off its stack */
+	FRAME_DETACHED = 3, /* off the stack, but a foreign library still has its address: the end that it reports
+			     * frees it */
 };
 
 /* Frames of torch's RecordFunction are held by torch until it calls their end. */
@@ -37,7 +38,7 @@ static void release(struct sink_thread *t, struct sink_frame *f)
 	t->free_frames = f;
 }
 
-/* Takes a frame off its owner's stack, wherever it stands. */
+/* Takes a frame off its owner's stack, also from the middle. */
 static void unlink_frame(struct sink_thread *t, struct sink_frame *f)
 {
 	struct sink_frame **at = &t->top;
@@ -104,7 +105,7 @@ static void record(struct sink_thread *writer, const struct sink_frame *f, uint6
 	uint64_t duration = end > f->start ? end - f->start : 0;
 	uint64_t own_time = duration > f->child ? duration - f->child : 0;
 	if (f->kind == EVENT_OPERATOR) {
-		/* As below: most captures have no stacks of operators. */
+		/* The tail is left out, as for ranges below: most captures have no stacks of operators. */
 		int short_form = !f->stack && !f->backward;
 		struct event_operator e = {
 			.head = {short_form ? EVENT_OPERATOR_LEAST : sizeof e, EVENT_OPERATOR, flags, f->step},
@@ -158,7 +159,7 @@ static void record(struct sink_thread *writer, const struct sink_frame *f, uint6
 		write_whole(writer, &e, sizeof e);
 }
 
-/* Ended by a thread that is not its owner, or by its owner's thread after a jump out of the recorder. */
+/* The frame is ended by another thread, or by its owner's thread after a jump out of the recorder. */
 static void record_elsewhere(struct sink_thread *t, const struct sink_frame *f, uint64_t end)
 {
 	uint32_t thread = tid_of(t);

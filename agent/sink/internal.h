@@ -13,8 +13,8 @@
 #include <stdatomic.h>
 #include <string.h>
 
-/* Threads of the job that can write in one process's life at a time; each costs about 90 KiB of address space, of which
- * it touches what it needs. */
+/* How many threads of the job can have a sink_thread. Each costs about 90 KiB of address space, but only the memory
+ * that it uses. */
 #define SINK_THREADS 16384
 /* Chunks at the start of the segment that are looked at first. */
 #define SINK_WARM 32
@@ -32,7 +32,7 @@ struct sink_cached {
 	uint32_t bytes;
 };
 
-/* A name as it was when its address was last seen: another may have come to lie there since. */
+/* A name as it was when its address was last seen. Another name may lie there now, so the text is compared. */
 struct sink_named {
 	uint32_t generation;
 	uint32_t id;
@@ -44,17 +44,17 @@ enum thread_state {
 	THREAD_FREE = 0,
 	THREAD_OWNED = 1,
 	THREAD_DEAD = 2, /* another thread has its tid now: the agent's thread takes it back */
-	THREAD_GONE = 3, /* dead, with frames that may still be pointed to: not used again */
-	THREAD_LEFT =
-		4, /* its thread has jumped out of the recorder and has got another one; this one is not used again */
-	THREAD_TAKEN = 5, /* a thread is about to own it; its tid is still that of the dead one before */
+	THREAD_GONE = 3, /* dead, and a foreign library may still have pointers to its frames: not used again */
+	THREAD_LEFT = 4, /* its thread has jumped out of the recorder, and has another sink_thread; this one is not used
+		    * again */
+	THREAD_TAKEN = 5, /* a thread is about to own it; its tid is still that of the dead thread before */
 };
 
 struct sink_thread {
-	_Atomic uintptr_t inside; /* address in the stack of whoever is in the recorder; 0: nobody */
+	_Atomic uintptr_t inside; /* stack pointer of the thread when it entered the recorder; 0: it is outside */
 	_Atomic uint32_t owned;	  /* enum thread_state */
 	uint8_t entered;	  /* kind of the event that the last sink_enter was for */
-	uintptr_t stuck; /* `inside` when the last recording did not wait for it any longer; 0: it left in time */
+	uintptr_t stuck;	  /* `inside` when the last recording stopped waiting for it; 0: it left in time */
 	struct sink_thread *next;
 	_Atomic uint32_t tid;
 	uint32_t generation; /* of the chunk and caches */
@@ -83,7 +83,7 @@ struct sink_state {
 	struct segment segment;
 	_Atomic(struct segment_header *) header; /* NULL while nothing is prepared */
 	uint32_t generation;
-	uint32_t stuck; /* threads that were inside still when the last recording was finished */
+	uint32_t stuck; /* threads that were still inside when the last recording was finished */
 	uint64_t max_events;
 	_Atomic uint64_t events;
 	uint32_t populated;    /* chunks whose pages the agent's thread has mapped */
@@ -107,18 +107,19 @@ void count_loss(enum loss loss, uint8_t kind);
 int thread_describe(struct sink_thread *thread);
 
 /* thread.c */
-/* The calling thread's, where it has one. */
+/* The calling thread's sink_thread, or NULL. */
 OWN __thread struct sink_thread *sink_self;
-/* Gives it one. NULL: more threads than the recorder follows. */
+/* Gives the calling thread one. NULL: there are more threads than the recorder follows. */
 struct sink_thread *thread_first(void);
-/* The calling thread, at `stack`, finds itself in the recorder already. If it was left by a jump it gets another sink_thread,
- * which is returned; NULL where it may be in it still, below a signal handler. */
+/* The calling thread, with the stack pointer `stack`, is inside the recorder already. If it left the recorder by a
+ * jump, it gets another sink_thread, which is returned. NULL: this may be a signal handler that interrupted the
+ * recorder. */
 struct sink_thread *thread_again(uintptr_t stack);
-/* First time in this recording: everything of the last one is stale. */
+/* The thread's first call in this recording: forgets everything of the last one. */
 void thread_join(struct sink_thread *thread, uint32_t generation);
-/* Its chunk is full. */
+/* Marks the thread's chunk as full. */
 void thread_seal(struct sink_thread *thread);
-/* What its thread left unwritten in this recording and will not write any more: counted. */
+/* Counts the events that the thread has begun in this recording and will never write. */
 void thread_count_left(struct sink_thread *thread, uint32_t generation);
 
 static inline struct sink_thread *thread_self(void)
@@ -143,7 +144,8 @@ static inline uint32_t step_now(void)
 	return atomic_load_explicit(&sink_state.step, memory_order_relaxed);
 }
 
-/* What does not become a record anyway is no loss. `muted` does not say so in the drain, where the collectors' losses count. */
+/* An event that would not become a record is no loss. In the drain `muted` is 0, because the collectors' losses count
+ * then; so the step decides. */
 static inline int counts_now(uint8_t kind)
 {
 	return step_now() || !event_needs_step(kind);
@@ -151,7 +153,8 @@ static inline int counts_now(uint8_t kind)
 
 static inline uint64_t id_next(struct sink_thread *t)
 {
-	/* Blocks of ids, so that threads do not meet at one counter and numbers stay small in the file. */
+	/* Threads take ids in blocks, so that they do not share one counter all the time, and the numbers in the file
+	 * stay small. */
 	if (__builtin_expect(t->next_id == t->last_id, 0)) {
 		t->next_id = atomic_fetch_add_explicit(&sink_state.next_id, SINK_ID_BLOCK, memory_order_relaxed);
 		t->last_id = t->next_id + SINK_ID_BLOCK;
@@ -159,7 +162,7 @@ static inline uint64_t id_next(struct sink_thread *t)
 	return t->next_id++;
 }
 
-/* As sink_write, for a record of a step: inlined where its size is a constant. */
+/* As sink_write, for a record with a step; inlined where its size is a constant. */
 static inline int write_whole(struct sink_thread *t, const void *record, uint32_t size)
 {
 	if (__builtin_expect(size > t->capacity - t->used || sink_state.max_events, 0))
@@ -174,23 +177,23 @@ static inline int write_whole(struct sink_thread *t, const void *record, uint32_
 /* Empties the stack; returns 1 where a foreign library may still hold a pointer to one of the frames. */
 int frames_abandon_all(struct sink_thread *thread);
 uint32_t frames_open(struct sink_thread *thread, uint32_t generation);
-/* The thread is dead: writes its open ranges through `own`, clipped at `end`. Returns how many another torch thread may still
- * end. */
+/* The thread is dead: writes its open ranges through `own`, clipped at `end`. Returns how many other frames are left,
+ * which another thread of torch may still end. */
 uint32_t frames_bury(struct sink_thread *thread, struct sink_thread *own, uint32_t generation, uint64_t end);
 /* Counts the open frames of `thread` as lost, by kind. */
 void frames_count_left(struct sink_thread *thread, uint32_t generation);
 /* Writes the open frames of `thread` through `own`, clipped at `end`. */
 void frames_clip(struct sink_thread *thread, struct sink_thread *own, uint32_t generation, uint64_t end);
-/* A frame whose end could not be recorded: its owner takes it back later. */
+/* The frame's end could not be recorded: the owner takes the frame back later. */
 void frame_forget(struct sink_frame *frame);
 
 /* boundaries.c */
-/* None is known of the new recording. 0 or a negative errno. */
+/* Forgets the boundaries of the last recording. 0 or a negative errno. */
 int boundaries_prepare(void);
 
 /* string.c */
 int strings_prepare(const struct segment *segment);
-/* Nobody writes any more: publishes what is in the arena, except texts that were never finished. */
+/* No thread writes any more: publishes the texts in the arena, except those that were never finished. */
 void strings_finish(void);
 /* stuck: threads that did not leave in time. */
 void strings_release(uint32_t stuck);

@@ -1,10 +1,9 @@
 /* string.c - names and inputs, each written once into the segment's arena.
  *
- * A thread first asks its own caches; on a miss it looks the text up in the process's table and appends it where it is new.
- * No locks, so that a thread that is interrupted in the middle, for a signal handler or for a slice of the processor, costs
- * no other a name: room in the arena is taken by the length that is written there, and a slot of the table, with the id of
- * what is written, each by one compare-and-swap. Where two threads write the same text at once, the first to take the slot
- * has named it; the other's copy is an entry that nobody refers to. */
+ * A thread first looks into its own caches. Then it looks the text up in the process's table, and appends it if it is
+ * new. There are no locks, so a thread that is interrupted in the middle holds up no other. Room in the arena is taken
+ * by one compare-and-swap, which writes the length there; a slot of the table by another, which writes the id. Where
+ * two threads write the same text at once, the first to take the slot wins; nobody refers to the other's copy. */
 #include "internal.h"
 
 #include "agent/core/room.h"
@@ -15,14 +14,15 @@
 #include <string.h>
 #include <sys/mman.h>
 
-/* Open addressing over hashes; three quarters full is full. */
+/* Open addressing over hashes; the table counts as full at three quarters. */
 #define TABLE_SLOTS (1u << 16)
 #define LOCK_SPINS 200
 #define LOCK_YIELDS 2000
-/* Tables that were left to threads that were stuck in them at the end of a capture; half a MiB of address space each. */
+/* How many tables may be left to threads that were stuck in them at the end of a capture; half a MiB of address space
+ * each. */
 #define ABANDONED_MAX 16
 
-/* Never unmapped: between captures it is given back to the system, but can be touched. */
+/* Never unmapped: between captures its pages are given back to the system, but a late thread can still touch it. */
 struct table {
 	struct segment segment;	     /* of the capture; constant while it lasts */
 	_Atomic uint32_t tail, used; /* where the arena is free; slots taken */
@@ -69,7 +69,7 @@ static uint64_t hash_bytes(const unsigned char *p, size_t n, uint64_t seed)
 	return h ? h : 1;
 }
 
-/* Does the entry hold this text? Of the thread's cache it may be one of another capture's arena. */
+/* Does the entry hold this text? An id from the thread's cache may be that of another capture's arena. */
 static int same(const struct table *table, uint32_t id, const void *text, uint32_t bytes, uint32_t type)
 {
 	const struct segment *s = &table->segment;
@@ -208,7 +208,7 @@ void strings_release(uint32_t stuck)
 		return;
 	atomic_store_explicit(&current, NULL, memory_order_release);
 	if (stuck) {
-		/* A thread that is still in it goes on in it, and in its segment, which stays mapped for that. */
+		/* A stuck thread may still go on in the table and in its segment, so both stay mapped. */
 		abandoned++;
 		mapped = NULL;
 		return;
@@ -224,9 +224,9 @@ uint64_t strings_bytes(void)
 
 /* ---------------------------------------------------------------- names of threads */
 
-/* Given by nvtxNameOsThread, mostly long before any recording. Under a lock that is held for some us; who gets no turn in time
- * takes the name that the kernel knows. A signal handler cannot meet it held by its own thread: sink_enter has turned it
- * away. */
+/* Names from nvtxNameOsThread, which mostly come long before any recording. A lock is held for some us; a thread that
+ * does not get it in time uses the kernel's name of the thread. A signal handler cannot come here while its own thread
+ * has the lock: sink_enter has refused it. */
 #define NAMED_THREADS 1024
 static _Atomic uint32_t lock;
 
@@ -275,7 +275,7 @@ void sink_name_thread(uint32_t tid, const char *name, size_t bytes)
 	lock_give();
 	struct sink_thread *t = sink_enter(EVENT_THREAD);
 	if (t) {
-		/* A thread that has not been described yet is so with its first record. */
+		/* A thread that has not been described yet is described with its first record. */
 		if (sink_tid(t) == tid && t->described)
 			t->described = (uint32_t)thread_describe(t);
 		sink_leave(t);

@@ -1,10 +1,10 @@
-/* thread.c - the list of the threads that have written: who gets a sink_thread, and how it comes back.
+/* thread.c - the list of the threads that have written: which thread gets a sink_thread, and how it is taken back.
  *
- * Nothing runs in an exiting thread: a key of pthread's with a destructor would have libc allocate from the job's heap, for
- * keys from 32 on, in the middle of whatever the job's thread was doing. The agent's thread asks the kernel instead, while it
- * records, which of the threads are no more. A thread that finds itself in the recorder already is below a signal handler, or
- * was taken out of the recorder by a handler's siglongjmp; then it gets another sink_thread, as what it was doing to this one
- * will never be finished. */
+ * Nothing of ours runs in an exiting thread: for that we would need a pthread key with a destructor, and from key 32 on
+ * libc allocates from the job's heap, in the middle of any work of the job's thread. Instead the agent's thread asks
+ * the kernel during the recording which threads have ended. If a thread enters while it is marked as inside, a signal
+ * handler has interrupted the recorder, or a siglongjmp has left it. After a jump the thread gets another sink_thread,
+ * because the work on the first one will never be finished. */
 #include "internal.h"
 
 #include <errno.h>
@@ -16,7 +16,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* Jumps out of the recorder that a process gets over. */
+/* After so many jumps out of the recorder in a process no thread gets another sink_thread. */
 #define LEFT_MOST 64
 
 __thread struct sink_thread *sink_self;
@@ -85,7 +85,7 @@ static struct sink_thread *thread_new(void)
 static struct sink_thread *thread_take(void)
 {
 	uint32_t tid = (uint32_t)syscall(SYS_gettid);
-	/* A vfork child has its parent's memory and would leave its own mark in it. */
+	/* A vfork child has its parent's memory, and must not write its own tid there. */
 	if (getpid() != sink_state.pid)
 		return NULL;
 	struct sink_thread *head = atomic_load_explicit(&sink_state.threads, memory_order_acquire), *t = NULL;
@@ -148,7 +148,7 @@ struct sink_thread *thread_again(uintptr_t stack)
 	    !sink_is_left(atomic_load_explicit(&t->inside, memory_order_relaxed), stack))
 		return NULL;
 	atomic_fetch_add_explicit(&left_count, 1, memory_order_relaxed);
-	/* First, or the old one would be taken for a dead thread's of the same tid. */
+	/* Comes first: otherwise thread_take() would take the old one for that of a dead thread with the same tid. */
 	atomic_store_explicit(&t->owned, THREAD_LEFT, memory_order_release);
 	return thread_first();
 }
@@ -157,7 +157,7 @@ struct sink_thread *thread_again(uintptr_t stack)
 
 void thread_count_left(struct sink_thread *t, uint32_t generation)
 {
-	/* What it had entered for, where that is no frame's. */
+	/* The event for which it had entered, unless that is a frame, which is counted below. */
 	if (t->entered && t->entered != EVENT_RANGE && t->entered != EVENT_OPERATOR)
 		count_loss(LOSS_LEFT, t->entered);
 	frames_count_left(t, generation);

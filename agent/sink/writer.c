@@ -1,9 +1,10 @@
 /* writer.c - per-thread writers into the segment: entering and leaving, chunks, losses. The list of threads is in thread.c, the
  * stack of open ranges in frame.c, names in string.c, where steps begin and end in boundaries.c.
  *
- * Any thread of the job runs this. A sink_thread belongs to its thread, which is `inside` while it does so; the
- * agent's thread reads it after it has switched recording off and seen `inside` 0. The store to `inside` and the load of
- * `recording` are ordered against the agent's store and load by membarrier, so that the job's threads pay for no fence. */
+ * Any thread of the job runs this. A sink_thread belongs to its thread, which is `inside` while it works on it. The
+ * agent's thread reads it after it has switched recording off and seen `inside` 0. The store to `inside` and the load
+ * of `recording` are ordered against the agent's store and load by membarrier, so that the job's threads pay for no
+ * fence. */
 #include "internal.h"
 
 #include <errno.h>
@@ -19,7 +20,7 @@
 #define MADV_POPULATE_WRITE 23 /* Linux 5.14 */
 #endif
 
-/* How long one that was stuck before is waited for. */
+/* How long to wait for a thread that was stuck before. */
 #define STUCK_AGAIN_NS 50000000
 
 struct sink_state sink_state;
@@ -34,16 +35,16 @@ uint32_t sink_recording(void)
 static inline void go_in(struct sink_thread *t, uintptr_t stack, uint8_t kind)
 {
 	atomic_store_explicit(&t->inside, stack, memory_order_relaxed);
-	/* The processor's half of this fence is the agent's membarrier (sink_finish). */
+	/* This stops the compiler; the agent's membarrier (sink_finish) is the fence for the processor. */
 	atomic_signal_fence(memory_order_seq_cst);
 	t->entered = counts_now(kind) ? kind : 0;
 }
 
-/* The thread that calls for the first time in its life or in this recording, or that is inside already. */
+/* For a thread that enters for the first time in its life or in this recording, or that is inside already. */
 static __attribute__((noinline)) struct sink_thread *enter_slowly(uintptr_t stack, uint8_t kind)
 {
 	struct sink_thread *t = thread_self();
-	/* More threads than the recorder follows. */
+	/* Where there are more threads than the recorder follows. */
 	enum loss loss = LOSS_TOO_DEEP;
 	if (t && atomic_load_explicit(&t->inside, memory_order_relaxed)) {
 		t = thread_again(stack);
@@ -180,8 +181,8 @@ static int chunk_take(struct sink_thread *t)
 		ready = s->chunk_count;
 	if (!ready)
 		return 0;
-	/* Where the daemon keeps up, the first chunks are free again, and their pages are mapped and warm. Else the search goes on behind
-	 * the last one. */
+	/* Looks at the first chunks first: if the daemon keeps up they are free again, and their pages are mapped and
+	 * in the cache. Else the search goes on after the chunk that was taken last. */
 	uint32_t at = 0;
 	while (at < SINK_WARM && at < ready &&
 	       atomic_load_explicit(&s->table[at].state, memory_order_relaxed) != CHUNK_FREE)
@@ -197,7 +198,8 @@ static int chunk_take(struct sink_thread *t)
 			continue;
 		atomic_fetch_sub_explicit(&h->chunks_free, 1, memory_order_relaxed);
 		atomic_store_explicit(&sink_state.hint, at + 1, memory_order_relaxed);
-		/* Racy: of two threads the one with the smaller number may win. The next chunk puts that right. */
+		/* This is a race: of two threads the one with the smaller number may write last. The next chunk
+		 * corrects that. */
 		if (at >= atomic_load_explicit(&sink_state.high, memory_order_relaxed))
 			atomic_store_explicit(&sink_state.high, at + 1, memory_order_relaxed);
 		atomic_store_explicit(&entry->used, 0, memory_order_relaxed);
@@ -301,7 +303,7 @@ int sink_prepare(struct segment *segment, uint32_t generation, uint64_t max_even
 	atomic_store(&sink_state.hint, 0);
 	atomic_store(&sink_state.next_id, 1);
 	atomic_store(&sink_state.step, 0);
-	sink_sweep(0); /* of the time since the last one */
+	sink_sweep(0); /* of threads that ended since the last recording */
 	sink_state.generation = generation;
 	atomic_store_explicit(&sink_state.muted, 1, memory_order_relaxed);
 	atomic_store_explicit(&sink_state.header, segment->header, memory_order_release);
@@ -340,7 +342,7 @@ void sink_drain(void)
 	atomic_store_explicit(&sink_state.muted, 0, memory_order_relaxed);
 }
 
-/* Or had one that has died: others may end its ranges. */
+/* Also true for an owner that has died: other threads may still end its ranges. */
 static int has_owner(const struct sink_thread *t)
 {
 	uint32_t state = atomic_load_explicit(&t->owned, memory_order_acquire);
@@ -356,8 +358,8 @@ uint32_t sink_open_count(void)
 	return n;
 }
 
-/* Hides a chunk from a thread that is stuck inside the recorder: what it still writes lands in private pages. The daemon
- * keeps what was published. */
+/* Hides a chunk from a thread that is stuck inside the recorder: a late write goes into private pages. The daemon keeps
+ * the published part of the chunk. */
 static void chunk_cover(struct sink_thread *t)
 {
 	unsigned char *at = t->chunk;
@@ -367,8 +369,9 @@ static void chunk_cover(struct sink_thread *t)
 		     MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
 }
 
-/* On a full machine a thread may get no processor for longer than one would think. A thread that stands where it stood at the end of the last
- * recording, too, was most probably taken out of the recorder by a jump. */
+/* On a full machine a thread may get no processor for a long time, so the wait is long. A thread with the same stack
+ * pointer as at the end of the last recording has most probably left the recorder by a jump: the wait for it is
+ * short. */
 static void await_leaving(struct sink_thread *t, uint64_t deadline)
 {
 	uint64_t again = sink_now() + STUCK_AGAIN_NS;

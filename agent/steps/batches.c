@@ -1,6 +1,7 @@
-/* batches.c - see batches.h. Autograd numbers the nodes that a forward pass makes. Where there will be no backward pass (no_grad, inference_mode)
- * it makes none, so that a batch which has left its number as it was has not trained. What such a batch is for the functions say that ask for
- * it; these are looked at now and then, since a loop mostly stays where it is. */
+/* batches.c - see batches.h. Autograd numbers the nodes that a forward pass makes. Without a later backward pass
+ * (no_grad, inference_mode) it makes none. So if the number has not changed since the last batch, that batch has not
+ * trained. The names of the functions that ask for such a batch say what it is for. They are read only now and then,
+ * because a loop mostly stays in one function. */
 #include "batches.h"
 
 #include "../stacks/caller.h"
@@ -13,18 +14,18 @@
 _Static_assert(PURPOSE_COUNT <= STATUS_PURPOSES, "each has its count on the page");
 static _Atomic uint64_t counts[PURPOSE_COUNT];
 static _Atomic uint32_t newest;
-static _Atomic uintptr_t owner; /* the thread whose batch it is */
+static _Atomic uintptr_t owner; /* the thread whose batches these are */
 /* The batch under way. */
 static struct {
-	uint64_t sequence, looked; /* where it began; when its functions were looked at, or those of one before */
-	uint32_t idle;		   /* batches in a row, up to it, that have not trained */
+	uint64_t sequence, looked; /* autograd's number where it began; when the functions were last looked at */
+	uint32_t idle;		   /* batches in a row, up to this one, that have not trained */
 	enum purpose purpose;
 } batch;
 
 static enum purpose look(void)
 {
 	enum purpose purpose = caller_purpose();
-	/* What is called so and does not train. */
+	/* Its functions have the name of training, but it does not train. */
 	return purpose == PURPOSE_TRAINING ? PURPOSE_NONE : purpose;
 }
 
@@ -43,7 +44,7 @@ enum purpose batches_next(uint64_t now, uint64_t sequence, uintptr_t me, bool ex
 	enum purpose ended = !mine ? PURPOSE_NONE : trains ? PURPOSE_TRAINING : batch.purpose;
 	batch.sequence = sequence;
 	if (!mine || trains) {
-		/* Another thread has another number. */
+		/* Autograd's numbers of two threads cannot be compared. */
 		atomic_store_explicit(&owner, me, memory_order_relaxed);
 		batch.idle = 0;
 		batch.looked = 0;

@@ -1,4 +1,5 @@
-/* batches.h - what batches of a DataLoader were for: counted in the thread that steps, also while nobody records. For steps.c. */
+/* batches.h - counts what the batches of a DataLoader were for, in the thread that steps, also while nothing is
+ * recorded. For steps.c. */
 #ifndef PROFD_AGENT_STEPS_BATCHES_H
 #define PROFD_AGENT_STEPS_BATCHES_H
 
@@ -7,12 +8,13 @@
 
 #include <stdbool.h>
 
-/* The request that finds a loader at its end, and what follows up to the next loader's first batch, look like a batch that does not train. Of
- * these there is one at a time. */
+/* The last request to a loader gets no batch, and looks like a batch that does not train. Only one comes at a time, so
+ * two in a row are real batches. */
 #define BATCHES_IDLE_LEAST 2
 
-/* A batch begins there in the calling thread; `sequence`: autograd's number. Returns what the one was for that ends with it: PURPOSE_TRAINING, or what the
- * functions say that asked for it, else PURPOSE_NONE. `exactly`: its functions are looked at, however lately others were. */
+/* A batch begins in the calling thread; `sequence`: autograd's number. Returns what the batch before was for:
+ * PURPOSE_TRAINING, or what the functions that asked for it say, else PURPOSE_NONE. `exactly`: the functions are looked
+ * at for each batch. */
 enum purpose batches_next(uint64_t now, uint64_t sequence, uintptr_t me, bool exactly, struct status_page *page);
 void batches_publish(struct status_page *fresh);
 void batches_forget(void);

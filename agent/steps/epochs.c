@@ -1,5 +1,6 @@
-/* epochs.c - see epochs.h. A loader is known by its dataset and its sampler. One that is made anew for each epoch has another sampler, but is asked at
- * the same place of the program. An evaluation of the training data asks for them without gradients. */
+/* epochs.c - see epochs.h. A loader is known by its dataset and its sampler. A loader that is made anew for each epoch
+ * has another sampler, but the same place of the program asks it. An evaluation of the training data asks without
+ * gradients. */
 #include "epochs.h"
 
 static bool is_same_loader(const struct steps_pass *a, const struct steps_pass *b)
@@ -13,7 +14,8 @@ static bool is_training(const struct epochs *e, const struct steps_pass *pass)
 	       (pass->has_gradients || !e->training.has_gradients);
 }
 
-/* The pass goes on behind a batch that has trained. The request that finds a loader at its end has none, whatever trains then. */
+/* `perhaps` is the training loader if its pass goes on after a batch that has trained. The last request to a loader
+ * gets no batch, so training after it proves nothing. */
 static void find(struct epochs *e, const struct steps_pass *pass)
 {
 	const struct steps_pass *perhaps = &e->perhaps;

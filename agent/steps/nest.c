@@ -1,4 +1,4 @@
-/* nest.c - see nest.h: the table of entries. A thread looks there once. */
+/* nest.c - see nest.h. The table of entries. */
 #include "nest.h"
 
 #include <pthread.h>

@@ -1,6 +1,6 @@
-/* nest.h - of calls that lie in each other on a thread, which is the outermost? A step is, the ones inside of it are not.
+/* nest.h - which of nested calls on a thread is the outermost? Only the outermost call is a step.
  *
- * An entry for each thread and kind, which the thread alone writes to; no locks, nothing allocated. */
+ * Each thread has an entry for each kind, and only that thread writes to it. No locks, no allocation. */
 #ifndef PROFD_AGENT_STEPS_NEST_H
 #define PROFD_AGENT_STEPS_NEST_H
 
@@ -11,30 +11,32 @@
 
 enum nest {
 	NEST_OPTIMIZER, /* Optimizer.step, for the life of the process */
-	NEST_NAMED,	/* that of an optimizer which a capture names */
+	NEST_NAMED,	/* Optimizer.step of an optimizer that a capture names */
 	NEST_LOADER,	/* a DataLoader's `__next__` */
 	NEST_COUNT,
 };
 
-/* So many inside of one that never ends: its end was lost (a context switch of the job's own, a longjmp). */
+/* After so many inner calls the end of the outer call counts as lost (the job switched stacks by itself, or a
+ * longjmp). */
 #define NEST_INSIDE_MOST 64u
 
 #define NEST_NAME_BYTES 64
 
 struct nest_entry {
-	/* Of NEST_OPTIMIZER, for whoever enters it: the name that the thread's steps had last, where its last word begins, and which
-	 * bytes of that are the name's. */
+	/* For NEST_OPTIMIZER, written by torch's collector: the name of the thread's last step, where its last word of
+	 * 8 bytes begins, and which bytes of that word belong to the name. */
 	char step_name[NEST_NAME_BYTES];
 	uint64_t name_last, name_mask;
-	uint32_t class_bytes; /* of the class's name in step_name; 0: there is none */
+	uint32_t class_bytes; /* length of the class's name in step_name; 0: there is none */
 	_Atomic uint64_t key; /* 0 = free */
 	uint32_t depth, inside, era;
 } __attribute__((aligned(128)));
 
-/* The calling thread's entry of NEST_OPTIMIZER; NULL: it has not looked for it. */
+/* The calling thread's entry of NEST_OPTIMIZER; NULL: it has not been looked up yet. */
 OWN __thread struct nest_entry *nest_own;
 OWN _Atomic uint32_t nest_eras[NEST_COUNT];
-/* Finds the calling thread's entry; makes one, or returns NULL. */
+/* Finds the calling thread's entry. Without one, makes it if `make`, else returns NULL; also NULL where the table is
+ * full. */
 struct nest_entry *nest_find(enum nest kind, int make);
 
 static inline struct nest_entry *nest_entry(enum nest kind, int make)
@@ -45,14 +47,14 @@ static inline struct nest_entry *nest_entry(enum nest kind, int make)
 		       : nest_find(kind, make);
 }
 
-/* The calling thread enters one: 1 where that is the outermost. So is all that a thread does for which there is no room. */
+/* The calling thread enters a call: 1 where it is the outermost. For a thread without an entry each call is. */
 static inline int nest_enter(enum nest kind)
 {
 	struct nest_entry *e = nest_entry(kind, 1);
 	return !e || !e->depth++;
 }
 
-/* It leaves one: 1 where that was the outermost. */
+/* The calling thread leaves a call: 1 where that was the outermost. */
 static inline int nest_leave(enum nest kind)
 {
 	struct nest_entry *e = nest_entry(kind, 0);
@@ -67,14 +69,14 @@ static inline int nest_leave(enum nest kind)
 	return 0;
 }
 
-/* Is the calling thread inside of one? */
+/* Is the calling thread inside of a call of this kind? */
 static inline int nest_inside(enum nest kind)
 {
 	struct nest_entry *e = nest_entry(kind, 0);
 	return e && e->depth;
 }
 
-/* What is open now is forgotten: another capture's. */
+/* Forgets all open calls of this kind, because they belong to another capture. */
 void nest_forget(enum nest kind);
 
 #endif

@@ -1,7 +1,8 @@
-/* steps.c - where one training iteration ends: sources in their order of trust, the step thread, the ring of step times.
+/* steps.c - where a training iteration ends: the sources in their order of preference, the step thread, the ring of
+ * step times.
  *
- * Written by the step thread alone (the first thread to step), with plain atomic stores into a page that lies in this
- * process until a daemon brings its own. Everybody else only reads. */
+ * Only the step thread (the first thread to step) writes, with plain atomic stores, into a page. The page is private to
+ * the process until a daemon sends one. All others only read. */
 #include "steps.h"
 #include "../../proto/events.h"
 #include "../core/glob.h"
@@ -16,18 +17,18 @@
 #include <string.h>
 #include <sys/mman.h>
 
-/* Optimizer.step calls in a row without a DataLoader `__next__` between them, after which the loader evidently is not asked
- * once a step (a GAN has two optimizers, some have a few more). */
+/* After so many Optimizer.step calls in a row without a DataLoader's `__next__`, the loader is not asked once a step.
+ * (A GAN has two optimizers, some models have a few more.) */
 #define STEPS_OPTIMIZERS 4
 
-/* A page of its own, so that the daemon's can be mapped over it without anybody's pointer changing. */
+/* A whole page, so that the daemon's page can be mapped over it and pointers stay valid. */
 static union {
 	struct status_page page;
 	unsigned char bytes[STATUS_BYTES];
 } own __attribute__((aligned(STATUS_BYTES)));
 static struct status_page *const page = &own.page;
 
-/* The true values. The page can be exchanged during a step; until the next step it is behind by one then. */
+/* The true values. If the page is exchanged during a step, the new page is behind by one until the next step. */
 static _Atomic uint32_t source;
 static _Atomic uint64_t steps;
 static _Atomic uint64_t last;
@@ -40,7 +41,7 @@ struct turns steps_turns;
 static struct nest_entry nobody;
 struct nest_entry *_Atomic steps_usual = &nobody;
 
-/* After what has changed: whoever sets it meanwhile looks at that once more. */
+/* Called after a change: if the step thread sets steps_usual at the same time, it checks once more afterwards. */
 static void forget_usual(void)
 {
 	atomic_thread_fence(memory_order_seq_cst);
@@ -108,12 +109,13 @@ static void boundary(uint32_t from, uint64_t now)
 	}
 	atomic_store_explicit(&others_since, 0, memory_order_relaxed);
 	count(from, now);
-	/* HELLO tells the new source. Whoever is armed by that counts on from a step that has ended. */
+	/* HELLO tells the new source. This comes after count(), so that a capture that is armed because of HELLO counts
+	 * on from a step that has ended. */
 	if (__builtin_expect(is_new, 0))
 		life_wake();
 }
 
-/* Counts an iteration whose end nobody has seen. */
+/* Counts an iteration whose end was not seen. */
 static void missed(void)
 {
 	uint64_t number = atomic_load_explicit(&steps, memory_order_relaxed) + 1;
@@ -122,9 +124,10 @@ static void missed(void)
 	atomic_store_explicit(&page->steps, number, memory_order_release);
 }
 
-static uint64_t owed; /* the step thread's: iterations too many that are to be taken back */
+static uint64_t owed; /* the step thread's: how many iterations were counted too many, and are to be taken back */
 
-/* While a capture follows the count it does not go back. Whose step times these were is not known any more. */
+/* The count does not go back while a capture follows it. The ring is cleared, because its times no longer belong to
+ * known steps. */
 static void take_back(void)
 {
 	uint64_t number = atomic_load_explicit(&steps, memory_order_relaxed);
@@ -137,7 +140,7 @@ static void take_back(void)
 	owed = 0;
 }
 
-/* The last iteration has ended only now. */
+/* The iteration that was counted last has ended only now. */
 static void moved(uint64_t now)
 {
 	atomic_store_explicit(&last, now, memory_order_relaxed);
@@ -151,20 +154,20 @@ void steps_program_step(void)
 
 /* ---------------------------------------------------------------- torch: optimizers and loaders */
 
-static _Atomic uint32_t loader_seen;   /* a DataLoader is asked about once a step */
+static _Atomic uint32_t loader_seen;   /* a DataLoader is asked once a step */
 static _Atomic uint32_t loader_next;   /* `__next__` calls since the last step */
 static _Atomic uint32_t optimizer_run; /* Optimizer.step calls since the last `__next__` */
 
-static _Atomic uintptr_t turns_thread; /* whose steps_turns is */
+static _Atomic uintptr_t turns_thread; /* the thread that steps_turns belongs to */
 
-/* What the agent's thread reads of it: two texts in turn, the last one complete. */
+/* What the agent's thread reads of it. Two texts are written in turn; the one at told_last is complete. */
 static struct {
 	uint32_t optimizers, unclear;
 	char text[128];
 } told[2];
 static _Atomic uint32_t told_last;
 
-/* The optimizer that a capture names; two in turn, always ended by a NUL. */
+/* The optimizer that a capture names. Two texts are written in turn, always ended by a NUL. */
 static char named[2][128];
 static _Atomic(const char *) named_glob;
 
@@ -196,7 +199,7 @@ void steps_loader_next(void)
 	atomic_store_explicit(&optimizer_run, 0, memory_order_relaxed);
 }
 
-/* A thread that only fetches batches for the one that steps has none of its own. */
+/* If another thread steps, this thread only fetches batches for it: its requests do not count. */
 static int has_batches(uintptr_t me)
 {
 	uint32_t current = atomic_load_explicit(&source, memory_order_acquire);
@@ -204,7 +207,7 @@ static int has_batches(uintptr_t me)
 		return 1;
 	if (atomic_load_explicit(&step_thread, memory_order_relaxed) != me)
 		return 0;
-	/* Its steps have shown where the loop is. */
+	/* Its steps have shown that the loop runs in this thread. */
 	watched_take_thread(me);
 	return 1;
 }
@@ -238,7 +241,7 @@ void steps_batch_end(void)
 	nest_leave(NEST_LOADER);
 }
 
-/* Iterations are found in the step thread; another one's steps are only counted, as steps of another thread. */
+/* Iterations are found only in the step thread; steps of other threads are only counted, as such. */
 static int is_step_thread(void)
 {
 	uintptr_t me = (uintptr_t)pthread_self(), owner = atomic_load_explicit(&turns_thread, memory_order_relaxed);
@@ -267,7 +270,7 @@ int steps_optimizer_begin(const char *class, size_t bytes)
 	return nest_enter(NEST_OPTIMIZER);
 }
 
-/* Is a DataLoader asked once a step, and has it been since the last one? */
+/* Is a DataLoader asked once a step? *ret_loaded: it was asked since the last step. */
 static inline int loader_asked(int *ret_loaded)
 {
 	*ret_loaded = 0;
@@ -287,7 +290,7 @@ static int may_be_usual(uintptr_t me)
 	       atomic_load_explicit(&turns_thread, memory_order_relaxed) == me;
 }
 
-/* The step thread: are its steps to go the short way from here on? */
+/* The step thread: decides whether its steps take the short way from here on (usual.h). */
 static void set_usual(void)
 {
 	uintptr_t me = (uintptr_t)pthread_self();
@@ -353,7 +356,8 @@ void steps_optimizer_end(uint64_t now, const char *class, size_t bytes, uint64_t
 void steps_zero_grad(uint64_t sequence, int has_sequence)
 {
 	if (atomic_load_explicit(&turns_thread, memory_order_relaxed) != (uintptr_t)pthread_self()) {
-		/* Before the first step the thread is not known: the one that steps first has most likely zeroed first. */
+		/* Before the first step the step thread is not known: it is most likely the first thread that calls
+		 * zero_grad. */
 		uintptr_t no_thread = 0;
 		if (atomic_load_explicit(&source, memory_order_relaxed) != STEP_SOURCE_NONE ||
 		    !atomic_compare_exchange_strong_explicit(&turns_thread, &no_thread, (uintptr_t)pthread_self(),
@@ -415,7 +419,8 @@ void steps_watch(uint32_t from, const char *optimizer, uint32_t wanted)
 	name_optimizer(from == STEP_SOURCE_NAMED ? optimizer : NULL);
 	nest_forget(NEST_LOADER);
 	watched_begin(from, wanted);
-	/* A process without steps of its own counts these; when nobody looks for them any more it has none again. */
+	/* A process without steps of its own counts these as its steps; when they are no longer watched it has none
+	 * again. */
 	if (from == STEP_SOURCE_NONE && steps_source() > STEP_SOURCE_OPTIMIZER) {
 		atomic_store_explicit(&step_thread, 0, memory_order_relaxed);
 		atomic_store_explicit(&page->source, STEP_SOURCE_NONE, memory_order_relaxed);
@@ -429,7 +434,7 @@ uint64_t steps_median(uint64_t upto, uint32_t most, uint32_t *ret_count)
 	uint32_t n = 0;
 	if (most > sizeof sorted / sizeof *sorted)
 		most = sizeof sorted / sizeof *sorted;
-	/* What the ring still holds, less a margin for the step thread that writes on meanwhile. */
+	/* Uses what the ring still holds, without the oldest entries, which the step thread may overwrite meanwhile. */
 	for (uint64_t number = upto; number > 0 && n < most && now - number < LIMIT_STATUS_RING - 8; number--) {
 		uint64_t value = atomic_load_explicit(&page->ring[number % LIMIT_STATUS_RING], memory_order_relaxed);
 		if (!value)
@@ -462,16 +467,18 @@ void steps_publish(struct status_page *fresh)
 
 void steps_in_child(void)
 {
-	/* The daemon's page is the parent's. Where it has not been inherited a hole is left in our data. */
+	/* The daemon's page belongs to the parent, so a child does not inherit it. Then there is a hole in our data,
+	 * which a new page fills. */
 	if (madvise(&own, STATUS_BYTES, MADV_DOFORK) < 0)
-		/* NOLINTNEXTLINE(bugprone-unused-return-value): as much as a child can do */
+		/* NOLINTNEXTLINE(bugprone-unused-return-value): a child can do no more */
 		mmap(&own, STATUS_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
 }
 
 void steps_forget(void)
 {
-	/* The daemon's page goes, and a step that is just being counted finds another in its place. */
-	/* NOLINTNEXTLINE(bugprone-unused-return-value): where it fails the page stays, which nobody reads any more */
+	/* Replaces the daemon's page by a private one, in which a step that is being counted at this moment can be
+	 * written. */
+	/* NOLINTNEXTLINE(bugprone-unused-return-value): where it fails the page stays, and nobody reads it any more */
 	mmap(&own, STATUS_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
 	steps_follow(NULL);
 	steps_watch(STEP_SOURCE_NONE, NULL, 0);

@@ -6,26 +6,28 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* torch: an Optimizer.step of an optimizer of this class (`bytes` long) begins in the calling thread. 1: it lies in no other. */
+/* torch: an Optimizer.step of an optimizer of this class (`bytes` long) begins in the calling thread. 1: it is the
+ * outermost. */
 int steps_optimizer_begin(const char *class, size_t bytes);
-/* It has ended, at `now`, whether or not it lies in another one. `which`: whose it was, 0 = not known. `sequence`: autograd's
- * number in this thread, if it has one. */
+/* The Optimizer.step has ended at `now`; called for inner ones, too. `which`: the optimizer, 0 = not known. `sequence`:
+ * autograd's number in this thread, if it has one. */
 void steps_optimizer_end(uint64_t now, const char *class, size_t bytes, uint64_t which, uint64_t sequence,
 			 int has_sequence);
-/* An Optimizer.zero_grad / a DataLoader's `__next__` begins. */
+/* An Optimizer.zero_grad begins. / A DataLoader's `__next__` begins. */
 void steps_zero_grad(uint64_t sequence, int has_sequence);
 void steps_loader_next(void);
-/* A request for a batch, as the DataLoader's iterator tells. */
+/* A request for a batch, as the DataLoader's iterator describes it. */
 struct steps_pass {
-	bool is_known;			     /* the rest has been read */
+	bool is_known;			     /* everything else has been read */
 	bool has_gradients;		     /* are gradients on in the thread? */
 	uint64_t iterator, dataset, sampler; /* addresses of objects */
 	uint64_t yielded;		     /* batches of this pass so far */
-	uint64_t place;			     /* where in the program it is asked for; 0: not known */
+	uint64_t place;			     /* the place of the program that asks for it; 0: not known */
 };
-/* Are they wanted? */
+/* Are these descriptions wanted? */
 int steps_wants_passes(void);
-/* That `__next__` begins, at `now`, with autograd's number in this thread, if it has one (`pass`: NULL where none is wanted); it has ended. */
+/* The `__next__` begins at `now`. `sequence`: autograd's number in this thread, if it has one; `pass`: NULL where none
+ * is wanted. / The `__next__` has ended. */
 void steps_batch_begin(uint64_t now, uint64_t sequence, int has_sequence, const struct steps_pass *pass);
 void steps_batch_end(void);
 

@@ -1,44 +1,46 @@
 /* turns.c - which ends of Optimizer.step end an iteration.
  *
- * A loop may have several optimizers: side by side (Muon for matrices and AdamW for the rest, one for each parameter in
- * hooks of the backward pass), or taking turns (a GAN's two). The caller leaves out a step inside of another (SAM, ZeRO's
- * wrapper). Two rules decide about what is left, at some ns a step, without looking ahead:
+ * A loop may have several optimizers: side by side (Muon for matrices and AdamW for everything else, or one for each
+ * parameter in hooks of the backward pass), or taking turns (a GAN's two). The caller leaves out steps inside of
+ * another step (SAM, ZeRO's wrapper). Two rules decide about the other steps, in some ns for each, and without looking
+ * ahead:
  *
  * 1. Groups. Steps with no forward pass in between belong to one iteration. Autograd numbers the nodes of a forward pass,
- *    so that an unchanged number says that there was none; where optimizers cannot be told apart (rule 2) and a DataLoader
- *    is in use, its batches are the better sign. A group ends with as many steps as the smallest of the last few had.
- *    Where it ends with fewer, because a loop has changed, its last step has ended the iteration, which is known only when
- *    the next group begins; where it has more, the iteration has ended a few steps early. Nothing waits for either.
+ *    so an unchanged number says that there was none. Where optimizers cannot be told apart (rule 2) and a DataLoader is in
+ *    use, its batches are the better sign. A group ends after as many steps as the smallest of the last few groups had. If
+ *    it has fewer, because the loop has changed, its last step has ended the iteration; that is known only when the next
+ *    group begins. If it has more, the iteration was counted a few steps early. The count waits in neither case.
  *
- * 2. Turns. Of the optimizers that end groups, one leads: its steps end iterations. It is the one that steps most rarely
- *    of those that take turns regularly, and of several such the last one of the first iteration. The iterations by which that is
- *    known, counted by another's steps until then, are taken back. A group's end counts for
- *    its optimizer: the object where the caller knows it, else the class. Where another has come once more often than it
- *    does between two of the leader's steps, and again, the leader is gone: the loop has changed, and whoever steps now
- *    leads. What was not counted meanwhile is made up for. One that has lost the lead so and is back at once, among others,
- *    was not gone: they step in bunches (an actor that makes up for steps that it left out), and the leader stays.
+ * 2. Turns. Of the optimizers that end groups, one leads: its steps end iterations. Of the optimizers that take turns
+ *    regularly, the one that steps most rarely leads; of several such, the last one of the first iteration. Before this is
+ *    known, another's steps are counted, and the surplus is taken back later. A group's end counts for its optimizer: the
+ *    object where the caller knows it, else the class. If another optimizer comes clearly more often than usual without a
+ *    step of the leader, the leader is gone: the loop has changed, and the optimizer that steps now leads. Iterations that
+ *    were not counted meanwhile are added. If an optimizer that has lost the lead in this way soon steps again, among
+ *    others, it was not gone: optimizers here step in bunches (an actor that catches up on steps), and the new leader stays.
  *
- * A GradScaler that finds an overflow skips the step. Where every step had one zero_grad with a forward pass behind
- * it, a second zero_grad after another forward pass and without a step says that one was skipped: an iteration all the same.
+ * A GradScaler that finds an overflow skips the step. If every step had one zero_grad with a forward pass after it, a second
+ * zero_grad after another forward pass and without a step shows a skipped step; it counts as an iteration.
  *
- * What cannot be decided so is told: optimizers that are known by their class alone, where there is no DataLoader whose batches
- * count; and one that steps regularly, but more rarely than a part of an iteration is believed to (a WGAN's generator in its
- * first iterations). */
+ * Iterations are told to be in doubt in two cases: optimizers are known by their class alone, and no DataLoader's batches
+ * count; or an optimizer steps regularly, but more rarely than a part of an iteration should (a WGAN's generator in its first
+ * iterations). */
 #include "turns.h"
 
 #include <string.h>
 
-/* An optimizer that steps more rarely than this is beside the loop (a temperature that is tuned now and then). */
+/* An optimizer that steps once in more than so many iterations does not end them (a temperature that is tuned now and
+ * then). */
 #define RAREST 8
-/* More rarely than this it is not a part of an iteration at all. */
+/* An optimizer that steps even more rarely causes no doubt about the iterations. */
 #define RARE_MOST 128
 #define PROBES 4
-/* Ends of groups within which an optimizer that was taken to be gone is back. */
+/* An optimizer that counted as gone is back if it steps within so many ends of groups. */
 #define BACK_SOON 4
-/* Steps in a row that make a rule. */
+/* So many steps in a row make a rule. */
 #define REGULAR 4
 #define DOUBLES 3
-/* Groups in a row that make a doubt. */
+/* So many groups in a row make a doubt. */
 #define GUESSES 12
 
 void turns_init(struct turns *t)
@@ -82,7 +84,7 @@ static void take_over(struct turns *t, uint64_t key, struct turns_answer *ret)
 	t->gone_since = t->votes;
 	t->lead = key;
 	t->rare_until = 0;
-	/* How regularly others come is seen anew: by its steps, and not by those of one that may be gone. */
+	/* How regularly other optimizers come is measured anew, by the steps of the new leader. */
 	for (uint32_t i = 0; i < TURNS_KEYS; i++)
 		t->table[i].between = 0;
 	ret->more += t->repeats;
@@ -92,7 +94,7 @@ static void take_over(struct turns *t, uint64_t key, struct turns_answer *ret)
 	ret->ends = 1;
 }
 
-/* The group that `key` has ended: does it end the iteration? */
+/* `key` has ended a group: does that end the iteration? */
 static void vote(struct turns *t, uint64_t key, struct turns_answer *ret)
 {
 	t->votes++;
@@ -109,7 +111,7 @@ static void vote(struct turns *t, uint64_t key, struct turns_answer *ret)
 	int among_others = t->votes - e->votes > 1;
 	e->votes = t->votes;
 	if (!t->recurred && is_new) {
-		/* The first iteration, which ends with the last of its optimizers. */
+		/* In the first iteration: it ends with the last of its optimizers. */
 		ret->ends = !t->lead;
 		ret->moves = !ret->ends;
 		t->runs = 1;
@@ -123,20 +125,21 @@ static void vote(struct turns *t, uint64_t key, struct turns_answer *ret)
 	uint32_t between = t->runs - e->run, at_a_time = e->in_run;
 	e->in_run = between ? 1 : e->in_run + 1;
 	e->run = t->runs;
-	/* The first iterations are those before its first step. */
+	/* Before the first step of this optimizer so many iterations passed. */
 	if (is_new)
 		e->between = t->runs;
 	else if (between > RAREST && between <= RARE_MOST && between == e->between)
 		t->rare_until = t->runs + 3 * between;
 	if (!is_new && at_a_time == 1 && between >= 2 && between <= RAREST && between == e->between) {
-		/* More rarely than the leader, and as regularly: the iteration that has just ended ends here. */
+		/* It steps more rarely than the leader, and regularly: it leads now, and the iteration that has just
+		 * been counted ends here. */
 		t->lead = key;
 		t->rare_until = 0;
 		t->gap = t->gap_before = between * usual + 1;
 		t->repeats_usual = between * (t->repeats_usual ? t->repeats_usual : 1);
 		t->since = t->repeats = 0;
 		ret->moves = 1;
-		/* Both its iterations were counted by the leader's steps. */
+		/* Its last two iterations were counted by the old leader's steps. */
 		ret->less = 2 * (between - 1);
 	} else if (key == t->gone && t->votes - t->gone_since <= BACK_SOON && e->in_run == 2 && among_others) {
 		t->repeats_usual = t->repeats_usual > 2 ? t->repeats_usual : 2;
@@ -196,7 +199,7 @@ static uint32_t class_of(struct turns *t, const struct turn *turn)
 
 static void member(struct turns *t, const struct turn *turn, uint32_t class)
 {
-	/* Where more optimizers step than are remembered, every further step counts as another optimizer. */
+	/* If more optimizers step than the table holds, every further step counts as another optimizer. */
 	for (uint32_t i = 0; turn->who && i < t->member_count; i++)
 		if (t->members[i] == turn->who)
 			return;
@@ -212,7 +215,7 @@ static int is_same(const struct turns_made *a, const struct turns_made *b)
 	return a->optimizers == b->optimizers && a->classes == b->classes;
 }
 
-/* An iteration has ended: what stepped in it is told where that was so twice. */
+/* An iteration has ended. The optimizers that stepped in it are told if two iterations in a row had the same. */
 static int tell_later(struct turns *t)
 {
 	int news = is_same(&t->made, &t->before) && !is_same(&t->made, &t->told);
@@ -226,7 +229,7 @@ static int tell_later(struct turns *t)
 	return news;
 }
 
-/* Is it to be told that the iterations are in doubt, or that they are not any more? */
+/* Has it changed whether the iterations are in doubt? */
 static int doubt(struct turns *t, const struct turn *turn)
 {
 	t->guesses = turn->who || turn->has_loader ? 0 : t->guesses + (t->guesses < GUESSES);
@@ -239,7 +242,8 @@ static int doubt(struct turns *t, const struct turn *turn)
 
 /* ---------------------------------------------------------------- steps and zero_grads */
 
-/* Has every step one zero_grad with a forward pass behind it? Returns how many iterations before that was known had none. */
+/* Has every step one zero_grad with a forward pass after it? Returns how many skipped steps were seen before this was
+ * known. */
 static uint32_t zeros_before_step(struct turns *t)
 {
 	uint32_t held = 0;
@@ -257,7 +261,7 @@ static uint32_t zeros_before_step(struct turns *t)
 	return held;
 }
 
-/* Makes up for the steps that turns_usual() has counted: of all that turns_step() would have done, this is what stays. */
+/* Adds the steps that turns_usual() has counted: turns_step() would have changed only these counts. */
 static void catch_up(struct turns *t)
 {
 	uint32_t n = t->usual_count;
@@ -305,11 +309,11 @@ static void step(struct turns *t, const struct turn *turn, struct turns_answer *
 	if (t->position == 1)
 		ret->news |= doubt(t, turn);
 	ret->more += zeros_before_step(t);
-	/* Further ones of its group follow; or the group was as large before, and has been counted. */
+	/* More steps of the group follow; or groups have been this large before, and this one has been counted. */
 	if (t->position < t->expected || (t->position > t->expected && t->position <= t->most))
 		return;
-	/* One that is larger than any before has no end as long as it brings other optimizers; once they come again, there may be
-	 * no forward passes any more. */
+	/* A group that is larger than all before goes on as long as it brings new optimizers. If an optimizer comes
+	 * again, the loop may have no forward passes any more, and the group ends. */
 	uint32_t *last_group = key == t->lead ? &t->lead_group : &key_of(t, key)->group;
 	int again = *last_group == t->groups + 1;
 	*last_group = t->groups + 1;

@@ -1,5 +1,5 @@
-/* turns.h - of all ends of Optimizer.step, those that end an iteration. Knows no torch and no threads, so that it can be
- * tested alone: one loop's optimizers, as the step thread sees them. */
+/* turns.h - finds the ends of Optimizer.step that end an iteration, from one loop's optimizers as the step thread sees
+ * them. It knows nothing of torch and of threads, so that it can be tested alone. */
 #ifndef PROFD_AGENT_STEPS_TURNS_H
 #define PROFD_AGENT_STEPS_TURNS_H
 
@@ -12,7 +12,7 @@
 #define TURNS_GROUPS 4
 #define TURNS_MEMBERS 16
 
-/* One end of an Optimizer.step that lies in no other. */
+/* The end of an Optimizer.step that lies in no other. */
 struct turn {
 	uint64_t who;	   /* the optimizer, 0 = not known */
 	const char *class; /* its class's name, class_bytes long */
@@ -26,17 +26,17 @@ struct turn {
 
 struct turns_key {
 	uint64_t key;
-	uint64_t votes;	  /* when it came last: the oldest gives way */
-	uint32_t run;	  /* iterations that had ended then */
-	uint32_t in_run;  /* how often it has come since then */
+	uint64_t votes;	  /* value of turns.votes when it came last; the oldest entry is replaced */
+	uint32_t run;	  /* iterations that had ended when it came last */
+	uint32_t in_run;  /* how often it has come since that many had ended */
 	uint32_t between; /* iterations between its last two */
 	uint32_t group;	  /* number of the group in which it came last */
 };
 
 /* What stepped in one iteration. */
 struct turns_made {
-	uint32_t optimizers; /* told apart; where they are not, ends of Optimizer.step */
-	uint32_t classes;    /* a sum over them, to compare by */
+	uint32_t optimizers; /* how many; where they cannot be told apart, ends of Optimizer.step */
+	uint32_t classes;    /* a sum over their classes, for comparing */
 	uint32_t of_class[TURNS_CLASSES];
 };
 
@@ -47,8 +47,8 @@ struct turns {
 	uint64_t sequence, last_key, last_now;
 	/* Turns. */
 	uint64_t lead, votes;
-	uint32_t lead_group;	   /* number of the group in which it came last */
-	uint64_t gone, gone_since; /* the one that led before and was taken to be gone, and `votes` then; 0: none was */
+	uint32_t lead_group;	   /* number of the group in which the leader came last */
+	uint64_t gone, gone_since; /* the leader before, which counted as gone, and `votes` at that time; 0: none */
 	uint32_t runs, since, gap, gap_before, keys, repeats, repeats_usual;
 	int recurred;
 	struct turns_key table[TURNS_KEYS];
@@ -63,40 +63,42 @@ struct turns {
 	uint32_t member_count;
 	struct turns_made made, before, told;
 	uint32_t guesses; /* groups in a row of optimizers that are known by their class alone, without a DataLoader */
-	uint32_t rare_until; /* so many iterations have ended when a rare optimizer is not waited for any more */
+	uint32_t rare_until; /* the iterations are in doubt until so many have ended, because a rare optimizer steps
+			      * regularly */
 	int unclear;
-	/* The optimizer whose steps end an iteration each and change nothing else, 0 = none; what `zeros` is before them; how many
-	 * have been since the last one that was looked at. */
+	/* The optimizer each of whose steps ends an iteration and changes nothing else, 0 = none. usual_zeros: what
+	 * `zeros` is before such a step. usual_count: how many such steps were counted since the last turns_step(). */
 	uint64_t usual;
 	uint64_t usual_delta; /* by how much `sequence` grew to the last step */
 	uint32_t usual_zeros;
-	/* So many steps more are taken for its own where all else is as it was, before that is looked at; 0 where there is none. */
+	/* So many more steps count as its own without a look at whose they are, if everything else is as before. */
 	uint64_t usual_left;
 	uint32_t usual_count;
 };
 
-/* Odd, so that of two optimizers that take turns each is met. */
+/* An odd number, so that of two optimizers that take turns both are looked at. */
 #define TURNS_UNSEEN 7
 
 struct turns_answer {
 	int ends;      /* an iteration ends here */
-	int moves;     /* the iteration that was said to have ended ends only here */
-	uint32_t more; /* and so many have ended before that were not seen to */
-	uint32_t
-		less; /* so many of those that were said to have ended were parts of others: the leader's steps of one iteration */
-	uint64_t late; /* one that had ended at this time is known to have only now; 0 = none */
+	int moves;     /* the iteration that was counted last ends only here */
+	uint32_t more; /* so many iterations have ended before, and were not counted */
+	uint32_t less; /* so many counted iterations were only parts of others: steps of the old leader within one
+		       * iteration */
+	uint64_t late; /* an iteration has ended at this earlier time, as is known only now; 0 = none */
 	int news;      /* turns_tell() has something new to say */
 };
 
 void turns_init(struct turns *t);
-/* Has what nearly every Optimizer.step is ended here: one iteration more, after a forward pass, and most likely by the same optimizer
- * as before? As many nodes were made since the last step as before that one. Another optimizer of the same class that comes
- * later shows by these, or else after TURNS_UNSEEN steps. Then it need not be looked at whose it is. */
+/* Does this step end one more iteration, after a forward pass, and most likely by the same optimizer as before, as
+ * nearly every step does? Then nobody need look whose step it is. Autograd must have made as many nodes since the last
+ * step as before that one. A new optimizer of the same class mostly shows by their number, and else after TURNS_UNSEEN
+ * steps. */
 static inline int turns_is_usual(const struct turns *t, uint64_t sequence)
 {
 	return sequence - t->sequence == t->usual_delta && t->usual_left && t->zeros == t->usual_zeros;
 }
-/* It is counted: turns_step() need not be called. */
+/* Counts such a step: turns_step() need not be called. */
 static inline void turns_count_usual(struct turns *t, uint64_t now)
 {
 	t->sequence += t->usual_delta;
@@ -105,7 +107,7 @@ static inline void turns_count_usual(struct turns *t, uint64_t now)
 	t->usual_left--;
 	t->usual_count++;
 }
-/* The same where it was looked at whose it is: counts it, or returns 0. */
+/* The same for a step whose optimizer is known: counts it, or returns 0. */
 static inline int turns_usual(struct turns *t, uint64_t who, uint64_t sequence, uint64_t now)
 {
 	uint64_t delta = sequence - t->sequence;

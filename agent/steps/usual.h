@@ -1,7 +1,8 @@
-/* usual.h - the short way for what an Optimizer.step nearly always is: the outermost of the step thread's one optimizer, after a
- * forward pass, while nothing is recorded. Inlined into torch's callback, which every step of every job pays for.
+/* usual.h - the short way for the usual Optimizer.step: the outermost step of the step thread's one optimizer, after a
+ * forward pass, while nothing is recorded. It is inlined into torch's callback, because every step of every job pays
+ * for it.
  *
- * Where one of the functions returns 0 nothing is done, and steps.h has the long way. */
+ * Where one of the functions returns 0 it has done nothing, and the caller takes the long way (steps.h). */
 #ifndef PROFD_AGENT_STEPS_USUAL_H
 #define PROFD_AGENT_STEPS_USUAL_H
 
@@ -12,13 +13,13 @@
 #include "agent/core/life.h"
 #include "agent/sink/sink.h"
 
-/* The step thread's alone; begun anew where another thread has become it. */
+/* Only for the step thread; begun anew where another thread becomes the step thread. */
 OWN struct turns steps_turns;
-/* The entry of the step thread while it steps by one optimizer. Else, and wherever who steps by what changes, one that is no
- * thread's. The process has been entered then (life.h). */
+/* The entry of the step thread while it steps by one optimizer, and the process has been entered (life.h). Else, and
+ * whenever the thread, the source or the optimizer changes, an entry that belongs to no thread. */
 OWN struct nest_entry *_Atomic steps_usual;
 
-/* The end of such a step is counted. */
+/* Counts the end of such a step. */
 void steps_usual_count(uint64_t now);
 
 static inline int steps_is_usual(const struct nest_entry *e)
@@ -34,7 +35,7 @@ static inline int steps_usual_begin(struct nest_entry *e)
 	return 1;
 }
 
-/* Autograd's number in this thread is asked for only where it is needed; where steps are usual there is one. */
+/* Returns autograd's number in this thread, which usual steps have; called only where it is needed. */
 typedef int64_t steps_sequence(void);
 
 static inline int steps_usual_ends(const struct nest_entry *e)
@@ -53,7 +54,7 @@ static inline int steps_usual_end(struct nest_entry *e, steps_sequence *sequence
 	return 1;
 }
 
-/* The same for a step of which it is known whose it was. */
+/* The same for a step whose optimizer is known. */
 static inline int steps_usual_end_of(struct nest_entry *e, uint64_t who, uint64_t sequence, uint64_t now)
 {
 	if (!steps_usual_ends(e) || !turns_usual(&steps_turns, who, sequence, now))

@@ -9,16 +9,17 @@
 
 static _Atomic uint32_t watched; /* a source that is counted only while armed */
 static _Atomic uintptr_t watched_thread;
-static _Atomic uint32_t watched_others; /* of this source on other threads, since the watched thread's last */
+static _Atomic uint32_t watched_others; /* steps of this source on other threads, since the watched thread's last */
 static _Atomic uint64_t watched_steps;
 
-/* Which batches are steps (enum batches), and how often that was said. */
+/* Which batches are steps (enum batches), and how often watched_begin() was called. */
 static _Atomic uint32_t batches, watches;
-/* The batch under way: autograd's number where it began. The thread's whose steps are watched; `watch`: since when it is looked at. */
+/* The batch under way in the thread whose steps are watched. sequence: autograd's number where it began; watch:
+ * `watches` at that time. */
 static struct {
 	uintptr_t thread;
 	uint64_t sequence;
-	uint32_t watch, idle; /* batches in a row, up to it, that have not trained */
+	uint32_t watch, idle; /* batches in a row, up to this one, that have not trained */
 } batch;
 
 static struct {
@@ -50,7 +51,8 @@ void watched_take_thread(uintptr_t me)
 		atomic_store_explicit(&watched_thread, me, memory_order_relaxed);
 }
 
-/* Are the watched steps this thread's? Those of nobody yet are, and those of a thread that has gone or moved. */
+/* Are this thread's steps the watched ones? Yes also if no thread's are yet, or if the watched thread has not stepped
+ * for long. */
 static int is_watched_thread(uintptr_t me)
 {
 	uintptr_t owner = 0;
@@ -59,7 +61,7 @@ static int is_watched_thread(uintptr_t me)
 	    owner != me) {
 		if (atomic_fetch_add_explicit(&watched_others, 1, memory_order_relaxed) + 1 < STEPS_TAKEOVER)
 			return 0;
-		/* Of several that take it over one does. */
+		/* If several threads take over at once, one of them succeeds. */
 		if (!atomic_compare_exchange_strong_explicit(&watched_thread, &owner, me, memory_order_acq_rel,
 							     memory_order_relaxed))
 			return 0;
@@ -85,7 +87,7 @@ int watched_by_purpose(void)
 	       atomic_load_explicit(&batches, memory_order_relaxed) >= BATCHES_VALIDATION;
 }
 
-/* Is a batch that does not train one of these? What nobody calls anything may be all of them. */
+/* Is a batch that does not train one of the wanted? A batch whose functions do not say what it is for always fits. */
 static int fits(uint32_t wanted, enum purpose purpose)
 {
 	switch (purpose) {
@@ -111,7 +113,7 @@ void watched_batch(uint64_t now, uint64_t sequence, enum purpose purpose, uintpt
 		return;
 	uint32_t wanted = atomic_load_explicit(&batches, memory_order_relaxed);
 	uint32_t watch = atomic_load_explicit(&watches, memory_order_relaxed);
-	/* Another thread has another number. */
+	/* Autograd's numbers of two threads cannot be compared. */
 	int is_known = batch.watch == watch && batch.thread == me, trains = sequence != batch.sequence;
 	batch.thread = me;
 	batch.idle = is_known && !trains ? batch.idle + 1 : 0;

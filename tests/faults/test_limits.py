@@ -105,7 +105,7 @@ def test_little_memory_of_its_own(row, profd):
 
 
 def test_all_memory_locked(row, profd):
-    row.does("has all locked that it maps (mlockall)")
+    row.does("locks all memory that it maps (mlockall)")
 
     def during(job):
         profd.wait_steps(job.pid, 5)
@@ -119,7 +119,7 @@ def test_all_memory_locked(row, profd):
 
 
 def test_all_memory_locked_and_no_more_allowed(row, profd):
-    row.does("has all locked that it maps, and may lock 16 MiB")
+    row.does("locks all memory that it maps, and may lock 16 MiB")
 
     def during(job):
         profd.wait_steps(job.pid, 5)

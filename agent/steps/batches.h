@@ -12,10 +12,16 @@
  * two in a row are real batches. */
 #define BATCHES_IDLE_LEAST 2
 
-/* A batch begins in the calling thread; `sequence`: autograd's number. Returns what the batch before was for:
- * PURPOSE_TRAINING, or what the functions that asked for it say, else PURPOSE_NONE. `exactly`: the functions are looked
- * at for each batch. */
-enum purpose batches_next(uint64_t now, uint64_t sequence, uintptr_t me, bool exactly, struct status_page *page);
+/* What the thread has done up to a request: autograd's number, and how many steps its optimizers (or profd_step()) have
+ * made; a thread without steps has any constant. */
+struct batches_seen {
+	uint64_t sequence, steps;
+};
+
+/* A batch begins in the calling thread. Returns what the batch before was for: PURPOSE_TRAINING, or what the functions
+ * that asked for it say, else PURPOSE_NONE. `exactly`: the functions are looked at for each batch. */
+enum purpose batches_next(uint64_t now, const struct batches_seen *seen, uintptr_t me, bool exactly,
+			  struct status_page *page);
 void batches_publish(struct status_page *fresh);
 void batches_forget(void);
 

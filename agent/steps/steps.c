@@ -227,13 +227,17 @@ void steps_batch_begin(uint64_t now, uint64_t sequence, int has_sequence, const 
 	uintptr_t me = (uintptr_t)pthread_self();
 	if (!nest_enter(NEST_LOADER) || !life_alive() || !has_batches(me))
 		return;
-	enum purpose purpose =
-		has_sequence ? batches_next(now, sequence, me, watched_by_purpose(), page) : PURPOSE_NONE;
+	uint32_t current = atomic_load_explicit(&source, memory_order_acquire);
+	/* Other steps, as a range that recurs, do not say that the batch has trained. */
+	bool has_steps = current == STEP_SOURCE_PROFD_STEP || current == STEP_SOURCE_OPTIMIZER;
+	struct batches_seen seen = {.sequence = sequence,
+				    .steps = has_steps ? atomic_load_explicit(&steps, memory_order_relaxed) : 0};
+	enum purpose purpose = has_sequence ? batches_next(now, &seen, me, watched_by_purpose(), page) : PURPOSE_NONE;
 	steps_tick *tick = atomic_load_explicit(&follower, memory_order_relaxed);
 	if (pass)
 		watched_pass(now, sequence, pass, me, tick);
 	else
-		watched_batch(now, sequence, purpose, me, tick);
+		watched_batch(now, purpose, me, tick);
 }
 
 void steps_batch_end(void)

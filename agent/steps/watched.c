@@ -14,11 +14,9 @@ static _Atomic uint64_t watched_steps;
 
 /* Which batches are steps (enum batches), and how often watched_begin() was called. */
 static _Atomic uint32_t batches, watches;
-/* The batch under way in the thread whose steps are watched. sequence: autograd's number where it began; watch:
- * `watches` at that time. */
+/* The batch under way in the thread whose steps are watched. watch: `watches` where it began. */
 static struct {
 	uintptr_t thread;
-	uint64_t sequence;
 	uint32_t watch, idle; /* batches in a row, up to this one, that have not trained */
 } batch;
 
@@ -107,18 +105,16 @@ static int fits(uint32_t wanted, enum purpose purpose)
 	return 1;
 }
 
-void watched_batch(uint64_t now, uint64_t sequence, enum purpose purpose, uintptr_t me, steps_tick *tick)
+void watched_batch(uint64_t now, enum purpose purpose, uintptr_t me, steps_tick *tick)
 {
 	if (!watched_is(STEP_SOURCE_BATCH) || !tick || !is_watched_thread(me))
 		return;
 	uint32_t wanted = atomic_load_explicit(&batches, memory_order_relaxed);
 	uint32_t watch = atomic_load_explicit(&watches, memory_order_relaxed);
-	/* Autograd's numbers of two threads cannot be compared. */
-	int is_known = batch.watch == watch && batch.thread == me, trains = sequence != batch.sequence;
+	int is_known = batch.watch == watch && batch.thread == me, trains = purpose == PURPOSE_TRAINING;
 	batch.thread = me;
 	batch.idle = is_known && !trains ? batch.idle + 1 : 0;
 	batch.watch = watch;
-	batch.sequence = sequence;
 	int is_idle = batch.idle >= BATCHES_IDLE_LEAST, is_fit = fits(wanted, purpose);
 	if (wanted == BATCHES_ANY || (is_known && (wanted == BATCHES_TRAIN ? trains : is_idle && is_fit)))
 		tick(STEP_SOURCE_BATCH, now, watched_count());

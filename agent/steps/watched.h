@@ -24,9 +24,8 @@ void watched_take_thread(uintptr_t me);
 
 /* A step of this source has ended in the calling thread. `tick`: the function to call, or NULL. */
 void watched_boundary(uint32_t from, uint64_t now, uintptr_t me, steps_tick *tick);
-/* A batch begins in the calling thread, and the one before ends. `sequence`: autograd's number; `purpose`: what the one
- * before was for, unless it trained. */
-void watched_batch(uint64_t now, uint64_t sequence, enum purpose purpose, uintptr_t me, steps_tick *tick);
+/* A batch begins in the calling thread, and the one before ends. `purpose`: what that was for, as batches_next() says. */
+void watched_batch(uint64_t now, enum purpose purpose, uintptr_t me, steps_tick *tick);
 /* A batch begins in the calling thread, and epochs are counted. */
 void watched_pass(uint64_t now, uint64_t sequence, const struct steps_pass *pass, uintptr_t me, steps_tick *tick);
 /* Could the iterators not be read? True once for each watched_begin(). */

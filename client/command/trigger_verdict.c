@@ -134,7 +134,7 @@ static const char *next_after_timeout(const struct arguments *a)
 			       ? "; is the loop in this phase now and then, and does it take its batches from torch's DataLoader? --timeout waits longer, "
 				 "--unit batch takes the batches of every phase"
 			       : "; is the loop in this phase now and then, under torch.no_grad() or torch.inference_mode() (without them its batches count as "
-				 "training, also after net.eval()) and in no function that says otherwise, and does it take its batches from torch's DataLoader? --timeout waits longer, --unit batch "
+				 "training, also after net.eval(), if no function that asks for them is called validate(), test() or the like) and in no function that says otherwise, and does it take its batches from torch's DataLoader? --timeout waits longer, --unit batch "
 				 "takes the batches of every phase";
 	if (trigger_counts_epochs(a))
 		return "; an epoch is seen from the begin of a new pass over torch's DataLoader that trains to the begin of the next one: an endless loader has "

@@ -138,7 +138,7 @@ def test_torch_is_told_of_before_the_agent_looks(profd):
         job.kill()
 
 
-@pytest.mark.parametrize("how, phases", [("plain", ["validation", "train"]), pytest.param("nested", ["validation", "train"], marks=wide),
+@pytest.mark.parametrize("how, phases", [("plain", ["validation", "train"]), ("graph", ["validation", "train"]), pytest.param("nested", ["validation", "train"], marks=wide),
                                          pytest.param("validation", ["validation"], marks=wide), pytest.param("workers", ["validation"], marks=wide)])
 def test_a_phase_is_waited_for(profd, torch_newest, how, phases):
     """It is recorded alone, however often the loop changes; by options or by a recipe."""
@@ -168,14 +168,14 @@ def test_the_phase_ends_first(profd, torch_newest):
     assert held(profd, capture, batches) == [["train"]] * capture["steps_recorded"]
 
 
-@pytest.mark.parametrize("how", ["graph", pytest.param("ahead", marks=wide), pytest.param("list", marks=wide)])
+@pytest.mark.parametrize("how", ["graph-unnamed", pytest.param("ahead", marks=wide), pytest.param("list", marks=wide)])
 def test_no_such_batch(profd, torch_newest, how):
-    """A validation that builds a graph trains, as far as can be seen; batches that another thread asks for are not the loop's."""
+    """A validation that builds a graph, in functions without a name that tells, trains as far as can be seen; batches that another thread asks for are not the loop's."""
     job = start(profd, torch_newest, how)
     done = profd.run("trigger", "--pid", job.pid, "--phase", "validation", "--timeout", "2s", check=False)
     assert done.returncode == 4 and "0 of 3 steps" in done.stdout, done.stdout
     assert "does it take its batches from torch's DataLoader?" in done.stderr and "--unit batch" in done.stderr, done.stderr
-    assert "without them its batches count as training, also after net.eval()" in " ".join(done.stderr.split()), done.stderr
+    assert "without them its batches count as training, also after net.eval(), if no function" in " ".join(done.stderr.split()), done.stderr
     if how == "list":
         # Who waits for training is not told of what makes a validation.
         done = profd.run("trigger", "--pid", job.pid, "--phase", "train", "--timeout", "1s", check=False)

@@ -1,12 +1,13 @@
 """A loop that trains and validates by turns, each with a DataLoader; prints of each batch where it lay, when it ends.
 
-    batches.py plain|workers|nested|graph|ahead|validation|tests|list|moves|moves-validation [TRAIN VALIDATE]
+    batches.py plain|workers|nested|graph|graph-unnamed|ahead|validation|tests|list|moves|moves-validation [TRAIN VALIDATE]
 
 TRAIN batches (6) are followed by VALIDATE ones (12), and so on. workers: the loaders have one. nested: the training data come out of a
-DataLoader of their own. graph: validates with gradients on. ahead: another thread fetches the batches. validation: does not train at all.
+DataLoader of their own. graph: validates with gradients on. graph-unnamed: the same, in functions whose names do not tell. ahead: another thread fetches the batches. validation: does not train at all.
 tests: after each validation as many batches of a test.
 list: no DataLoader. moves, moves-validation: at SIGUSR1 another thread goes on with the loop, as plain or validation, and faster. Ended by SIGTERM; prints {"batches": [[phase, begin, end], ...]}, times of CLOCK_MONOTONIC in ns."""
 import contextlib
+import functools
 import json
 import queue
 import signal
@@ -106,13 +107,17 @@ def train():
             break
 
 
-def evaluate(phase):
-    with torch.set_grad_enabled(how == "graph"):
+def go(phase):
+    with torch.set_grad_enabled(how.startswith("graph")):
         for x, y in batches(validating):
             with batch(phase):
                 (model(x).argmax(1) == y).sum().item()
             if ended or moved and here():
                 break
+
+
+def evaluate(phase):
+    go(phase)
 
 
 def validate():
@@ -131,7 +136,7 @@ def loop():
     while not ended and not (moved and here()):
         if how != "validation":
             train()
-        validate()
+        (functools.partial(go, "validation") if how == "graph-unnamed" else validate)()
         if how == "tests":
             test()
 

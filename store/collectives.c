@@ -21,7 +21,7 @@ static const char *const words[COLLECTIVE_COUNT] = {
 	[COLLECTIVE_OTHER] = "other",
 };
 
-/* Letters with which a name begins once _ are left out; a longer one stands before one that it begins with. */
+/* What a name begins with, once each _ is left out. Of two names with the same beginning the longer one comes first. */
 static const struct {
 	const char *letters;
 	enum collective collective;
@@ -87,7 +87,7 @@ enum collective collective_of_range(const char *name)
 
 enum collective collective_of_record(const char *name)
 {
-	/* What waits for another one, and what only tells that several come. */
+	/* Operators that wait for another one, or only announce several. */
 	static const char *const none[] = {"wait",	    "init",	      "startCoalescing",
 					   "endCoalescing", "end_coalescing", "start_coalescing"};
 	for (size_t i = 0; i < COUNT(none); i++)

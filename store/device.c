@@ -68,11 +68,12 @@ void device_deinit(struct device *device)
 	sums_deinit(&device->sums);
 }
 
-/* CUPTI's ids grow with time and wrap: a window holds less than half of them, so that all lie in order around the first. */
+/* CUPTI's ids grow with time and wrap. A capture uses less than half of them, so that all have an order around the
+ * first one. */
 static uint32_t order(struct device *device, uint32_t correlation)
 {
 	if (!correlation)
-		return 0; /* only of what needs none */
+		return 0; /* only records that need no order */
 	if (!device->base_order)
 		device->base_order = (uint64_t)correlation + 1;
 	return correlation - (uint32_t)(device->base_order - 1) + (1u << 31);
@@ -157,7 +158,7 @@ static void add_operation(struct device *device, struct device_item *item, const
 	sorter_add(&device->items, item);
 }
 
-/* What kernels, copies, sets and graphs have in common. */
+/* The fields that kernels, copies, sets and graphs have in common. */
 #define OPERATION(event, ...)                                                                                          \
 	(struct device_item)                                                                                           \
 	{                                                                                                              \
@@ -198,14 +199,14 @@ void device_add(struct device *device, struct store *store, const union event_an
 		add_operation(device, &item, &event->head, row);
 		break;
 	default:
-		/* Waits and the like: their step alone is wanted. */
+		/* Waits and the like: only their step is missing. */
 		if (event_place_of(event->head.kind) != PLACE_CALL || event->head.step)
 			return;
 		item = (struct device_item){.correlation = event_correlation(event), .start = event_time(event)};
 		add_operation(device, &item, &event->head, row);
 		break;
 	}
-	/* Without it ranges and operators have gone by unseen. */
+	/* Ranges and operators before this record were not gathered. */
 	if (!device->wanted)
 		device->incomplete = true;
 }

@@ -1,6 +1,7 @@
-/* device.h - what derive needs of the device side: API calls and device operations in the order of their correlation ids, ranges
- * and operators in the order in which each thread opened them. It is gathered while the records are put in; where some of them
- * were not put in by this process, derive_load.h reads it from the file instead. Memory is bounded (sorter.h). */
+/* device.h - what derive needs of the device side: API calls and device operations in the order of their correlation
+ * ids, ranges and operators in the order in which each thread opened them. It is gathered while records are put in.
+ * If another process put some of them in, derive_load.h reads all from the file instead. Memory is bounded
+ * (sorter.h). */
 #ifndef PROFD_STORE_DEVICE_H
 #define PROFD_STORE_DEVICE_H
 
@@ -8,15 +9,15 @@
 #include "proto/events.h"
 #include "sums.h"
 
-/* An API call, or a record that belongs to one: a kernel, copy, set or graph; or a wait or CUDA event, of which only the step is
- * wanted. */
+/* An API call, or a record that belongs to one: a kernel, copy, set or graph; or a wait or CUDA event, which only
+ * needs its step. */
 struct device_item {
-	uint32_t order; /* of the correlation id; ids that have wrapped come behind the others */
+	uint32_t order; /* of the correlation id; ids after a wrap follow the others */
 	uint8_t rank;	/* within one id: the runtime's call, other calls, operations */
 	uint8_t kind, flags;
 	union {
 		uint8_t source_kind;
-		uint8_t failed; /* a call: it answered an error */
+		uint8_t failed; /* a call: it returned an error */
 	};
 	uint64_t row;	/* rowid in its table */
 	uint64_t start; /* CLOCK_MONOTONIC ns; 0 = CUPTI had none */
@@ -25,7 +26,7 @@ struct device_item {
 	uint32_t correlation;
 	union {
 		uint32_t step; /* of a call */
-		uint32_t name; /* of a kernel; id of a graph; kind of a copy, of a set's memory */
+		uint32_t name; /* of a kernel; a graph's id; a copy's kind; the kind of a set's memory */
 	};
 	union {
 		uint32_t thread; /* of a call */
@@ -48,26 +49,26 @@ struct device_frame {
 	uint64_t start, end; /* CLOCK_MONOTONIC ns */
 	uint64_t id, parent;
 	uint32_t name, domain;
-	uint8_t asynchronous; /* closed by another thread */
+	uint8_t asynchronous; /* another thread closed it */
 	uint8_t reserved[7];
 };
 
 struct device {
 	bool wanted;	 /* cupti is on: frames will be needed */
-	bool incomplete; /* not every record was put in here: derive_load */
+	bool incomplete; /* some records were not put in here: see derive_load */
 	int folder;
 	struct memory *memory;		  /* not owned */
-	uint64_t base_order;		  /* 1 + the correlation id in the middle of the order; 0 = none has come yet */
+	uint64_t base_order;		  /* 1 + the correlation id in the middle of the order; 0 = none has come */
 	uint64_t operations;		  /* kernels, copies, sets, graphs */
 	uint64_t calls;			  /* API calls that were recorded in a step */
-	uint32_t first_order, last_order; /* orders of the first and the last of these calls */
+	uint32_t first_order, last_order; /* of the first and the last of these calls */
 	struct sorter items, frames;
 	struct sums sums;
 	struct sorter rows_outside; /* struct device_change: API calls of no step */
 	uint64_t rows[EVENT_KIND_COUNT];
 };
 
-/* What is to be done to one row of an event table. */
+/* A change to one row of an event table. */
 enum device_what { CHANGE_REMOVE, CHANGE_DOUBT, CHANGE_STEP };
 struct device_change {
 	uint64_t row;
@@ -80,23 +81,23 @@ int device_compare_changes(const void *a, const void *b);
 /* Bytes that one sorter keeps in memory. */
 #define DEVICE_MEMORY (24u << 20)
 
-/* What runs on a device by a launch, and is added up. */
+/* Is it an operation of a device that a call launched? These are added up. */
 static inline bool device_is_operation(unsigned kind)
 {
 	return kind == EVENT_KERNEL || kind == EVENT_COPY || kind == EVENT_SET || kind == EVENT_GRAPH_LAUNCH;
 }
-/* What is gathered here. */
+/* Are records of the kind gathered here? */
 static inline bool device_gathers(unsigned kind)
 {
 	return event_place_of(kind) == PLACE_CALL || kind == EVENT_RANGE || kind == EVENT_OPERATOR;
 }
 
 void device_init(struct device *device, int folder, struct memory *memory);
-/* Device records will come: gathers from now on. Where ranges and operators were put in before, it changes nothing, and derive
- * reads everything from the file. */
+/* Device records will come: gathers from now on. If ranges or operators were put in before, that has no effect:
+ * derive reads everything from the file. */
 void device_want(struct device *device);
 void device_deinit(struct device *device);
-/* An event that becomes the next row of its kind. */
+/* Takes an event that becomes the next row of its kind. */
 void device_add(struct device *device, struct store *store, const union event_any *event);
 
 #endif

@@ -14,11 +14,11 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* Derive and summary need room when all else of the disk is taken. 512 KiB: totals of 5,000 names and steps, a summary of
- * 48 KiB, and the journal's copies of pages. */
+/* Derive and summary need this room even where the rest of the disk is full. 512 KiB: totals of 5,000 names and
+ * steps, a summary of 48 KiB, and the journal's copies of pages. */
 #define RESERVE_BYTES (512 << 10)
 
-/* What the disk said, in words. False where it was not the disk. */
+/* Says in words what the disk reported. False: the disk is not the cause. */
 static bool say(struct store *store, int cause, uint64_t needed)
 {
 	if (store->elsewhere && cause) {
@@ -31,7 +31,7 @@ static bool say(struct store *store, int cause, uint64_t needed)
 	char *slash = strrchr(folder, '/');
 	if (slash)
 		*slash = 0;
-	/* SQLite, which cannot open a file for writing, tries to read it, and tells of that. */
+	/* If SQLite cannot open a file for writing, it tries to read it, and reports that error instead. */
 	if (cause == ENOENT && access(folder, W_OK))
 		cause = errno;
 	return space_error_sentence(store->folder, folder, cause, needed, store->sentence, sizeof store->sentence);
@@ -88,7 +88,7 @@ int store_step(struct store *store, sqlite3_stmt *statement)
 	return store->error;
 }
 
-/* Instructions of SQLite's machine: a millisecond or less. */
+/* So many instructions of SQLite's machine take a millisecond or less. */
 #define LOOK_EVERY 10000
 
 bool store_over(struct store *store)
@@ -170,7 +170,7 @@ static int reserve(struct store *store)
 	if (fd >= 0)
 		close(fd);
 	store->reserved = fd >= 0;
-	/* A file system that cannot reserve is used as it is. */
+	/* A file system that cannot reserve room is used all the same. */
 	if (error == 0 || error == EOPNOTSUPP || error == ENOSYS)
 		return 0;
 	file_release(store);
@@ -215,7 +215,7 @@ static int cannot(struct store *store, const char *path, int error)
 	return store->error;
 }
 
-/* Takes a path apart into the folder, which is opened, and the names in it. */
+/* Splits a path into the folder, which is opened, and the file's names in it. */
 static int name_files_at(struct store *store, const char *path)
 {
 	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
@@ -247,7 +247,7 @@ int file_create_at(struct store *store, const char *path)
 		return store->error;
 	int fd = -1, error = EEXIST;
 	bool taken = faccessat(store->folder, store->final_name, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
-	/* A partial file with this name belongs to another store, or was left by one that was killed. */
+	/* A partial file of this name belongs to another store, or was left by a program that was killed. */
 	if (!taken) {
 		fd = openat(store->folder, store->partial_name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW,
 			    0666);
@@ -300,7 +300,7 @@ void file_close(struct store *store)
 	store->db = NULL;
 }
 
-/* Takes no other file's place where the file is not one of the daemon's store, and the file system can promise that. */
+/* A file outside of the daemon's store replaces no other file, if the file system can promise that. */
 static int name_finally(struct store *store)
 {
 #define NO_REPLACE 1u
@@ -325,7 +325,7 @@ static int to_disk(struct store *store, int error)
 	return store->error;
 }
 
-/* By SQLite's own descriptor: there may be no other to be had. */
+/* Uses SQLite's own descriptor: there may be no other one left. */
 static int sync_data(struct store *store, uint64_t *ret_bytes)
 {
 	sqlite3_file *file = NULL;
@@ -344,14 +344,15 @@ int file_publish(struct store *store, uint64_t *ret_bytes, char warning[STORE_SE
 {
 	if (store->error)
 		return store->error;
-	/* Leaving exclusive locking and deleting the journal: a finished file is one file that anybody may read. */
+	/* Ends exclusive locking and deletes the journal: a finished file is one file that anybody may read. */
 	if (store_run(store, "PRAGMA locking_mode=NORMAL; PRAGMA journal_mode=DELETE; SELECT count(*) FROM meta"))
 		return store->error;
 	int error = sync_data(store, ret_bytes);
 	file_close(store);
 	if (error == 0)
 		error = name_finally(store);
-	/* The file is whole and has its name. A machine that dies now may forget that; the next start's repairs would say so. */
+	/* The file is whole and has its name. If the machine dies now, it may forget the name; the repairs of the
+	 * next start would say so. */
 	if (error == 0 && fsync(store->folder))
 		snprintf(warning, STORE_SENTENCE_BYTES, "its folder cannot be brought to disk: %s", strerror(errno));
 	return to_disk(store, error);
@@ -360,7 +361,7 @@ int file_publish(struct store *store, uint64_t *ret_bytes, char warning[STORE_SE
 int file_rename_whole(struct store *store, int folder, const char *folder_path, uint64_t number)
 {
 	uint64_t bytes;
-	char warning[STORE_SENTENCE_BYTES] = ""; /* the next start would find what it speaks of */
+	char warning[STORE_SENTENCE_BYTES] = ""; /* not shown: the next start would find the same */
 	name_files(store, folder, folder_path, number);
 	bool whole = false;
 	if (!open_database(store, 0)) {

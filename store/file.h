@@ -1,8 +1,8 @@
 /* file.h - the SQLite file behind a store: how it is opened, written, and given its name; errors as sentences.
  *
- * While it is partial it has a rollback journal that is kept open (journal_mode=PERSIST) and exclusive locking: rows and
- * chunk numbers commit together as with a WAL, which survives the death of the daemon, but appended pages are written
- * once and not twice (measured: 0.73 s against 0.81 s for a million operators). No locks. */
+ * While the file is partial, its rollback journal is kept open (journal_mode=PERSIST) and locking is exclusive. Rows
+ * and chunk numbers commit together and survive the death of the daemon, as with a WAL. But appended pages are
+ * written once, not twice (measured: 0.73 s against 0.81 s for a million operators). No locks. */
 #ifndef PROFD_STORE_FILE_H
 #define PROFD_STORE_FILE_H
 
@@ -14,13 +14,13 @@
 #include <limits.h>
 #include <sqlite3.h>
 
-/* No capture can have lost so many. Counts are cut to it, so that JSON can carry them. */
+/* No capture can have lost so many. Counts are cut to this, so that JSON can carry them. */
 #define STORE_LOST_MOST (1ull << 53)
 
 struct store {
 	sqlite3 *db;
-	int folder;	     /* descriptor of the folder that it lies in */
-	bool elsewhere;	     /* and closes it; the file is not one of the daemon's store */
+	int folder;	     /* descriptor of the folder in which the file lies */
+	bool elsewhere;	     /* the file is not in the daemon's store, and file_leave() closes `folder` */
 	char path[PATH_MAX]; /* of the partial file */
 	char final_name[NAME_MAX + 1], partial_name[NAME_MAX + 1];
 	int schema;    /* of the file that was opened; -1 = it does not say */
@@ -29,13 +29,15 @@ struct store {
 	const struct store_batch *batch;
 	sqlite3_stmt *insert[EVENT_KIND_COUNT]; /* NULL until the first row of the kind */
 	sqlite3_stmt *insert_string, *insert_inputs, *insert_ingested, *find_ingested, *meta;
-	const struct store_demangler *demangler; /* NULL: names of kernels come readable */
-	const struct store_watch *watch; /* of the work that is under way; NULL = it may take as long as it likes */
-	const char *doing;		 /* what that is at, for the watch */
+	const struct store_demangler *demangler; /* NULL: names of kernels are readable already */
+	const struct store_watch
+		*watch;	   /* of the work that is under way; NULL = the work may take as long as it likes */
+	const char *doing; /* what the work does now, for the watch */
 	int error;
 	char sentence[STORE_SENTENCE_BYTES];
 
-	/* What store.c keeps beside the file: records that wait to become rows, and what derive needs of all of them. */
+	/* What store.c keeps beside the file: records that wait to become rows, and what derive needs of all
+	 * records. */
 	struct memory *memory; /* not owned */
 	struct store_batch waiting;
 	size_t waiting_count;
@@ -48,18 +50,18 @@ struct store {
 int file_create(struct store *store, int folder, const char *folder_path, uint64_t number);
 int file_create_at(struct store *store, const char *path);
 int file_open(struct store *store, int folder, const char *folder_path, uint64_t number);
-/* Closes it as it is. */
+/* Closes the file as it is. */
 void file_close(struct store *store);
-/* Closes and deletes it. */
+/* Closes and deletes the file. */
 void file_discard(struct store *store);
-/* Closes the folder of a file at a path. Last of all. */
+/* Closes the folder of a file at a path. Call it last. */
 void file_leave(struct store *store);
 /* Gives back the room that was kept for the end, when the end begins. */
 void file_release(struct store *store);
 /* From now on temporary data stays in memory: the disk is full. */
 int file_without_disk(struct store *store);
-/* Ends the partial life: no journal, all on disk, closed, renamed, the folder on disk. *ret_bytes: size of the file. warning:
- * what went wrong though the file is good; left alone where nothing did. */
+/* Makes a partial file a finished one: no journal, all on disk, closed, renamed, the folder on disk. *ret_bytes: the
+ * file's size. warning: what went wrong although the file is good; unchanged if nothing did. */
 int file_publish(struct store *store, uint64_t *ret_bytes, char warning[STORE_SENTENCE_BYTES]);
 
 /* store_rename_whole. */
@@ -74,12 +76,12 @@ int store_step(struct store *store, sqlite3_stmt *statement);
 /* Keeps the error of the last call and its sentence; returns it. */
 int store_fail(struct store *store, const char *doing);
 
-/* From now on `watch` is asked, on this thread, in whatever is done with the store. NULL: nobody is. */
+/* From now on `watch` is asked, on this thread, during all work on the store. NULL: nobody is. */
 void store_watch_begin(struct store *store, const struct store_watch *watch);
 void store_watch_end(struct store *store);
-/* Says what is being done from now on. */
+/* Says what the work does from now on. */
 void store_doing(struct store *store, const char *doing);
-/* Has the watch had enough? The error stands in the store then. For loops that are not SQL's. */
+/* Has the watch had enough? Then the error is in the store. For loops outside of SQL. */
 bool store_over(struct store *store);
 
 #endif

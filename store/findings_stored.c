@@ -7,14 +7,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Rows of a breakdown that are kept: more are more than anybody reads, and are computed as fast as read. */
+/* A breakdown with more rows is not stored: nobody reads so many, and they are computed as fast as read. */
 #define ROWS_MOST 200000
 #define DEVICES_MOST 64
 
 /* Sides of the table `breakdown`. */
 enum side { ON_HOST, ON_DEVICE, ON_IDLE, ON_BESIDE, SIDES };
 static const char *const side_words[SIDES] = {"host", "device", "idle", "beside"};
-/* What stands beside the rows. */
+/* Figures beside the rows. */
 enum {
 	BESIDE_COMMUNICATION,
 	BESIDE_COPIES,
@@ -126,7 +126,7 @@ static void write_lines(struct store *store, const struct breakdown *breakdown, 
 	sqlite3_finalize(statement);
 }
 
-/* When collections of garbage began, as the operators tell it. */
+/* Writes when collections of garbage began and ended, as the operators tell it. */
 static void write_collections(struct store *store, const struct collections *collections)
 {
 	sqlite3_stmt *statement = NULL;
@@ -267,7 +267,7 @@ static struct breakdown_device *device_of(struct reading *reading, int64_t numbe
 	return &breakdown->devices[breakdown->device_count++];
 }
 
-/* A file that says what cannot be is damaged. */
+/* A file with impossible values is damaged. */
 static void take_row(void *context, sqlite3_stmt *row)
 {
 	struct reading *reading = context;

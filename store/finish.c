@@ -22,7 +22,7 @@ struct finish {
 	struct store_finished *result;
 };
 
-/* Kernels that were launched and are not there, less what other losses say of them. */
+/* Kernels that were launched but not recorded, less those that other losses count. */
 static uint64_t missing_kernels(const struct finish *finish, const struct derived *derived)
 {
 	uint64_t told = 0;
@@ -73,7 +73,7 @@ static uint64_t put_losses(struct finish *finish, const struct derived *derived)
 	return lost;
 }
 
-/* What a collector has recorded that ran and said nothing; why a collector has not run that nobody wanted. */
+/* What a collector recorded that ran and said nothing; or why one did not run that nobody wanted. */
 static const char *collector_sentence(unsigned bit, const struct store_collector *collector, char *text, size_t bytes)
 {
 	if (*collector->sentence)
@@ -180,7 +180,7 @@ static void put_meta(struct finish *finish)
 			 "GLOB 'handoff_*'");
 }
 
-/* The status that the caller gave, corrected by what is really in the file. */
+/* Corrects the status that the caller gave by what is really in the file. */
 static void judge(struct capture_facts *facts, const struct derived *derived)
 {
 	facts->steps_recorded = derived->steps;
@@ -190,7 +190,7 @@ static void judge(struct capture_facts *facts, const struct derived *derived)
 	if (*derived->trouble && facts->status == CAPTURE_COMPLETE) {
 		facts->status = CAPTURE_INCOMPLETE;
 		facts->reason_code = REASON_DAEMON;
-		snprintf(facts->reason, sizeof facts->reason, "what the GPU did was not put into order: %.300s",
+		snprintf(facts->reason, sizeof facts->reason, "the GPU's records were not put into order: %.300s",
 			 derived->trouble);
 	}
 	if (facts->status == CAPTURE_COMPLETE && derived->notes.missing_step) {
@@ -208,11 +208,11 @@ static void judge(struct capture_facts *facts, const struct derived *derived)
 		facts->status = CAPTURE_FAILED;
 }
 
-/* ns from the last boundary (or, where that is not known, from DONE) until now. */
+/* ns from the last boundary until now. If that is not known: from DONE. */
 static uint64_t since_last(const struct store_ending *ending)
 {
 	uint64_t now = clock_monotonic(), end = ending->record_end;
-	/* A trace that is imported ended at some time, of some clock. */
+	/* An imported trace ended at some time of some clock. */
 	if (!ending->done_at)
 		return 0;
 	if (end == 0 || end > now || end + 3600ull * 1000000000u < now)
@@ -229,7 +229,8 @@ static void undo(struct store *store)
 	*store->sentence = 0;
 }
 
-/* Rows that were committed before the disk was full are good. Ending the file needs little room, and nothing that can grow. */
+/* Rows that were committed before the disk was full are good. The file is ended with little room, and with nothing
+ * that can grow. */
 static void end_without_disk(struct finish *finish)
 {
 	struct store *store = finish->store;
@@ -244,7 +245,7 @@ static void end_without_disk(struct finish *finish)
 		file_without_disk(store);
 }
 
-/* first: nothing had gone wrong before; otherwise the rest followed from what had, and the reason stands already. */
+/* first: nothing had gone wrong before. Otherwise the reason stands already, and this error follows from it. */
 static int spoil(struct finish *finish, bool first)
 {
 	struct store *store = finish->store;
@@ -259,7 +260,8 @@ static int spoil(struct finish *finish, bool first)
 	return error;
 }
 
-/* Finishes of one capture that may end with the daemon itself: then it is the capture, and is not tried again. */
+/* So many times the daemon may end while it finishes a capture. Then the capture is taken for the cause, and is not
+ * tried again. */
 #define ATTEMPTS_MOST 3
 
 /* Says in the file that another attempt begins. */
@@ -269,12 +271,11 @@ static bool tried_too_often(struct store *store)
 	if (store_meta_int(store, "finish_attempts", attempts + 1) || attempts < ATTEMPTS_MOST)
 		return false;
 	store->error = -ETIME;
-	snprintf(store->sentence, sizeof store->sentence, "the daemon ended %d times while it was at it",
-		 ATTEMPTS_MOST);
+	snprintf(store->sentence, sizeof store->sentence, "the daemon ended %d times while it tried", ATTEMPTS_MOST);
 	return true;
 }
 
-/* Its views say why they have nothing. */
+/* The collector's views then say why they are empty. */
 static void leave_out(struct store_collector *collector, const char *why)
 {
 	if (collector->ran || (collector->wanted && !collector->told))
@@ -282,7 +283,8 @@ static void leave_out(struct store_collector *collector, const char *why)
 	collector->ran = false;
 }
 
-/* Nobody waits for ever, and no other capture behind it: with the rows as they came. What is not summed is said to be so. */
+/* Finishes the capture with its rows as they came: nobody, and no other capture, waits for ever. The file says what
+ * was not summed. */
 static int without_order(struct finish *finish, struct derived *derived)
 {
 	struct store *store = finish->store;
@@ -295,7 +297,7 @@ static int without_order(struct finish *finish, struct derived *derived)
 	for (unsigned bit = 0; bit < COLLECTOR_COUNT; bit++) {
 		struct store_collector *collector = &finish->ending->collectors[bit];
 		const struct collector_facts *known = collector_facts(bit);
-		/* Steps are whole as they came. */
+		/* Steps are complete as they came. */
 		if (!known || !known->fills || bit == COLLECTOR_STEPS)
 			continue;
 		leave_out(collector, "its records are in the file, but were not put into order");
@@ -313,7 +315,7 @@ static int derive_bounded(struct finish *finish, bool full, const char *no_rest,
 	return error;
 }
 
-/* Leaves its transaction open. *ended: something had gone wrong before. */
+/* The transaction stays open. *ended: something had gone wrong before. */
 static int put_into_order(struct finish *finish, struct derived *derived, bool *ended)
 {
 	struct store *store = finish->store;
@@ -325,7 +327,7 @@ static int put_into_order(struct finish *finish, struct derived *derived, bool *
 		return without_order(finish, derived);
 	int error = store->error ? store->error : derive_bounded(finish, full, full ? disk_is_full : NULL, derived);
 	if (error && error != -ECANCELED && derived->rest_failed) {
-		/* The host's side once more, without what failed. */
+		/* Derives the host's side once more, without the part that failed. */
 		char trouble[STORE_SENTENCE_BYTES];
 		text_copy(trouble, sizeof trouble, store->sentence);
 		undo(store);
@@ -335,8 +337,8 @@ static int put_into_order(struct finish *finish, struct derived *derived, bool *
 	return error == -ETIME || error == -ECANCELED ? without_order(finish, derived) : error;
 }
 
-/* All that makes a finished capture of the rows, in one transaction: whenever the daemon ends, the file has either nothing of it or
- * all. 0 or a negative errno. */
+/* Makes a finished capture of the rows in one transaction: whenever the daemon ends, the file has all of that or
+ * nothing. 0 or a negative errno. */
 static int put_all(struct finish *finish, struct derived *derived, bool *ended)
 {
 	struct store *store = finish->store;
@@ -357,7 +359,7 @@ static int put_all(struct finish *finish, struct derived *derived, bool *ended)
 	put_collectors(finish);
 	put_meta(finish);
 	notes_write(&derived->notes, store);
-	/* For an agent's capture alone: no imported trace holds NVTX, so its absence says nothing. */
+	/* Only for an agent's capture: no imported trace holds NVTX. */
 	if (finish->ending->has_done)
 		notes_nvtx(&finish->ending->collectors[COLLECTOR_NVTX], store);
 	if (derived->collectives_left)
@@ -391,8 +393,8 @@ int finish_run(struct store *store, struct store_ending *ending, struct capture_
 	if (!store->db)
 		return spoil(&finish, true);
 	int error = put_all(&finish, &derived, &ended);
-	/* All rows are there, but there is no room to put them into order. The file is ended as if the disk had been full
-	 * before. */
+	/* All rows are there, but there is no room to put them into order. So the file is ended as if the disk had
+	 * been full before. */
 	if (error == -ENOSPC && !ended)
 		error = put_all(&finish, &derived, &ended);
 	device_deinit(finish.device);
@@ -400,7 +402,7 @@ int finish_run(struct store *store, struct store_ending *ending, struct capture_
 		return spoil(&finish, !ended);
 	uint64_t summed_at = clock_monotonic();
 	if (facts->status == CAPTURE_FAILED && !store->error) {
-		/* Nothing was recorded: there is nothing to open. */
+		/* Nothing was recorded, so there is nothing to keep. */
 		file_discard(store);
 		return 0;
 	}

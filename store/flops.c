@@ -28,7 +28,7 @@ static const char *skip(const char *at)
 	return at + strspn(at, " ,");
 }
 
-/* "[[4, 8], [], [3]]"; an input that is a list of tensors, "[[[1], [2]]]", has no shape of its own. */
+/* "[[4, 8], [], [3]]". An input that is a list of tensors, "[[[1], [2]]]", has no shape of its own. */
 static bool read_dims(struct call *call, const char *at)
 {
 	if (*at++ != '[')
@@ -64,7 +64,7 @@ static bool read_dims(struct call *call, const char *at)
 	return *at == ']';
 }
 
-/* "["", "[1, 1]", "2"]": strings without escapes, of what is read here. */
+/* "["", "[1, 1]", "2"]". The strings that are read here have no escapes. */
 static void read_words(struct call *call, const char *at)
 {
 	for (at = strchr(at, '"'); at && call->word_count < MOST_INPUTS; at = strchr(at, '"')) {
@@ -81,7 +81,7 @@ static void read_words(struct call *call, const char *at)
 
 /* --- products that may not overflow --- */
 
-/* Negative: it overflowed, or a factor was negative. */
+/* A negative result: it overflowed, or a factor was negative. */
 static int64_t times(int64_t a, int64_t b)
 {
 	int64_t product;
@@ -104,7 +104,7 @@ static int64_t product_from(const struct shape *shape, size_t first)
 
 /* --- formulas; a negative result is none --- */
 
-/* [m, k] x [k, n], the first of them being input `first`. */
+/* [m, k] x [k, n]: inputs `first` and `first` + 1. */
 static int64_t matrix(const struct call *call, size_t first)
 {
 	const struct shape *a = &call->inputs[first], *b = &call->inputs[first + 1];
@@ -122,7 +122,8 @@ static int64_t batched(const struct call *call, size_t first)
 	return times(2, times(product_from(a, 0), b->sizes[2]));
 }
 
-/* One operation an element of the first input, as torch.profiler counts it; a tensor without dimensions has one. */
+/* One operation for each element of the first input, as torch.profiler counts it. A tensor without dimensions has one
+ * element. */
 static int64_t elements(const struct call *call, size_t unused)
 {
 	(void)unused;
@@ -143,7 +144,7 @@ static bool list(const struct call *call, size_t index, size_t count, int64_t *r
 		at = end;
 		n++;
 	}
-	/* A list of one is meant for each dimension. */
+	/* A list with one number means that number in each dimension. */
 	if (n != 1)
 		return n == count;
 	for (size_t i = 1; i < count; i++)
@@ -151,7 +152,8 @@ static bool list(const struct call *call, size_t index, size_t count, int64_t *r
 	return true;
 }
 
-/* Multiplications and additions of a convolution with these input, weight (out, in / groups, kernel...) and places. */
+/* Multiplications and additions of a convolution: its batch, its weight (out, in / groups, kernel...), and the places
+ * to which the kernel is applied. */
 static int64_t convolved(int64_t batch, const struct shape *weight, int64_t places)
 {
 	return times(2, times(times(batch, places), product_from(weight, 0)));
@@ -180,7 +182,7 @@ static int64_t convolution_of(const struct call *call, size_t transposed_at, siz
 	return convolved(input->sizes[0], weight, places);
 }
 
-/* convolution(input, weight, bias, stride, padding, dilation, transposed, ...); conv2d lacks the last. */
+/* convolution(input, weight, bias, stride, padding, dilation, transposed, ...); conv2d has no `transposed`. */
 static int64_t convolution(const struct call *call, size_t transposed_at)
 {
 	return convolution_of(call, transposed_at, 3, 4);
@@ -211,8 +213,8 @@ static int64_t convolution_backward(const struct call *call, size_t unused)
 	return times(once, gradients);
 }
 
-/* query, key and value from input `first` on, their heads and places in the sequence in these dimensions; backward: the gradient comes first, and
- * the scores are computed again. */
+/* The product for query, key and value, which are the inputs from `first` on. heads, places: which dimensions these
+ * are. In the backward, the gradient is the first input, and the scores are computed again. */
 static int64_t attention_of(const struct call *call, size_t first, size_t heads, size_t places)
 {
 	const struct shape *query = &call->inputs[first], *key = &call->inputs[first + 1],
@@ -231,8 +233,8 @@ static int64_t attention(const struct call *call, size_t first)
 	return attention_of(call, first, 1, 2);
 }
 
-/* The kernels' own functions have (batch, place, head, size). With sequences of several lengths in one (input `offsets`) the work depends on what
- * stands in that tensor. */
+/* The kernels' own functions have (batch, place, head, size). If one input holds sequences of several lengths (input
+ * `offsets`), the work depends on what is in that tensor. */
 static int64_t attention_kernel(const struct call *call, size_t offsets)
 {
 	enum { OF_BACKWARD = 6 };
@@ -246,7 +248,7 @@ static const struct formula {
 	int64_t (*flops)(const struct call *call, size_t argument);
 	size_t argument;
 	bool counted;
-	bool inner; /* mostly called by an operator that counts it */
+	bool inner; /* mostly another operator calls it, and counts it */
 } formulas[] = {
 	{"aten::mm", matrix, 0, true, false},
 	{"aten::addmm", matrix, 1, true, false},

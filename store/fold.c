@@ -22,13 +22,13 @@ struct fold_node {
 struct fold_level {
 	uint64_t parent;
 	struct fold_children children;
-	uint16_t depth; /* of these children */
+	uint16_t depth; /* of the children */
 };
 
 struct fold_thread {
 	uint32_t thread, sequence;
 	bool taken;
-	struct fold_level *levels; /* a stack, the deepest on top; of most depths there is none */
+	struct fold_level *levels; /* a stack, the deepest level on top; most depths have no level */
 	unsigned count, capacity;
 };
 
@@ -82,7 +82,7 @@ static bool room_for_level(struct fold *fold, struct fold_thread *thread)
 	return true;
 }
 
-/* Those of this depth and deeper ones. */
+/* Closes the levels of this depth and deeper. */
 static void close_levels(struct fold *fold, struct fold_thread *thread, unsigned from)
 {
 	while (thread->count && thread->levels[thread->count - 1].depth >= from)
@@ -106,7 +106,7 @@ static void arrive(struct fold *fold, const struct fold_node *node)
 		return;
 	}
 	struct fold_call call = node->call;
-	/* Levels below this record's children wait for parents that will not come. */
+	/* Levels deeper than this record's children wait for parents that will not come. */
 	close_levels(fold, thread, depth + 2);
 	struct fold_level *inner = level_at(thread, depth + 1);
 	if (inner && inner->parent == node->id && node->is_operator)
@@ -170,7 +170,7 @@ void fold_add(struct fold *fold, const union event_any *event)
 		const struct event_range *r = &event->range;
 		node = (struct fold_node){
 			{r->name, r->head.step, r->duration, r->self}, r->id, r->parent, r->thread, r->depth, false};
-		/* Not on any thread's stack. */
+		/* The range is on no thread's stack. */
 		if (r->source == RANGE_SOURCE_NVTX_START_END)
 			return;
 	}
@@ -192,7 +192,7 @@ static int compare_depths(const void *a, const void *b)
 
 void fold_end(struct fold *fold)
 {
-	/* Inner ones first, as if they had ended in order. */
+	/* Inner records first, as if they had ended in order. */
 	if (fold->clipped_count)
 		qsort(fold->clipped, fold->clipped_count, sizeof *fold->clipped, compare_depths);
 	for (size_t i = 0; i < fold->clipped_count && !fold->broken; i++)

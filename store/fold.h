@@ -1,9 +1,9 @@
-/* fold.h - decides, while records go by, which operators count as calls of their own, by the rule of fold_rule.h. The rows
- * stay.
+/* fold.h - decides, while records go by, which operators are calls of their own, by the rule of fold_rule.h. Rows do
+ * not change.
  *
- * Records of one thread come in the order of their ends, so children come before parents: per thread and depth one
- * undecided child waits for its parent, and takes memory while it does. Clipped records come in any order and wait for
- * the end. No locks: the totals' owner. */
+ * Records of one thread come in the order of their ends, so children come before their parents. For each thread and
+ * depth, one undecided child waits in memory for its parent. Clipped records come in any order, and wait for the end.
+ * No locks: it belongs to the totals' owner. */
 #ifndef PROFD_STORE_FOLD_H
 #define PROFD_STORE_FOLD_H
 
@@ -23,11 +23,11 @@ struct fold {
 	size_t count, capacity;
 	struct fold_node *clipped;
 	size_t clipped_count, clipped_capacity;
-	/* Called once for each call, when it is decided. */
+	/* Called once for each call, as soon as that is decided. */
 	fold_decided *call;
 	void *context;
 	struct memory *memory; /* not owned */
-	bool broken;	       /* out of bounds, or the records came in another order: nothing of it can be used */
+	bool broken;	       /* a bound was reached, or records came in another order: nothing here may be used */
 };
 
 void fold_deinit(struct fold *fold);
@@ -35,7 +35,7 @@ void fold_deinit(struct fold *fold);
 void fold_chunk(struct fold *fold, uint32_t writer, uint32_t sequence);
 /* Takes an operator or a range. */
 void fold_add(struct fold *fold, const union event_any *event);
-/* Nothing comes any more: decides what waits. */
+/* No more records come: decides about those that wait. */
 void fold_end(struct fold *fold);
 
 #endif

@@ -1,11 +1,11 @@
-/* fold_rule.h - the rule by which operators are one call with their parent, as torch.profiler's tables have it: an operator
- * that is its parent's only child and has its parent's name (a dispatcher that comes back to the same operator). Chains
- * fold into their head. Children are operators and ranges of the same thread, with the parent that their records state. A
- * record that another thread closed is neither parent nor child, and a range of NVTX's starts and ends is on no stack.
+/* fold_rule.h - the rule by which an operator is one call with its parent, as in torch.profiler's tables: it is its
+ * parent's only child and has its parent's name (a dispatcher that comes back to the same operator). Chains fold into
+ * their head. Children are operators and ranges of the same thread, with the parent that their records state. A
+ * record that another thread closed is neither parent nor child. A range of NVTX's starts and ends is on no stack.
  *
- * It stands here in three forms: for records that go by (fold.c, frames.c), for rows in memory (memory_calls.c,
- * client/report/folded.c), and for rows of a capture file (derive_totals.c, the client's views). tests/unit/test_store_fold.c compares
- * the first and the last with a reference. No locks. */
+ * The rule stands here in three forms: for records that go by (fold.c, frames.c), for rows in memory (memory_calls.c,
+ * client/report/folded.c), and for rows of a capture file (derive_totals.c, the client's views).
+ * tests/unit/test_store_fold.c compares the first and the last with a reference. No locks. */
 #ifndef PROFD_STORE_FOLD_RULE_H
 #define PROFD_STORE_FOLD_RULE_H
 
@@ -14,16 +14,17 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* One call. What was folded into it is part of `self`. */
+/* One call. Calls that were folded into it are part of `self`. */
 struct fold_call {
 	uint32_t name, step;
 	uint64_t duration, self;
 };
 
-/* Called once for each call, when it is decided. */
+/* Called once for each call, as soon as that is decided. */
 typedef void fold_decided(void *context, const struct fold_call *call);
 
-/* The children of one record, in the order of their ends. The first waits until it is known whether it is the only one. */
+/* The children of one record, in the order of their ends. The first one waits until it is known whether there is
+ * another. */
 struct fold_children {
 	struct fold_call first;
 	bool any, waits;
@@ -51,8 +52,8 @@ static inline void fold_child(struct fold_children *children, const struct fold_
 	children->any = true;
 }
 
-/* The operator whose children these are has ended. If it and its only child are one call, it takes over the child's own
- * time; `parent` is its call. */
+/* The parent of these children has ended; `parent` is its call. If it and its only child are one call, it takes over
+ * the child's own time. */
 static inline void fold_parent(struct fold_children *children, struct fold_call *parent)
 {
 	if (!children->waits || !parent->name || children->first.name != parent->name)
@@ -61,7 +62,7 @@ static inline void fold_parent(struct fold_children *children, struct fold_call 
 	children->waits = false;
 }
 
-/* For rows of a file that lie in memory, once each knows how many children it has. */
+/* For rows of a file in memory, once each row knows how many children it has. */
 struct fold_row {
 	int64_t name, thread; /* name 0: a range, or a file that lacks it */
 	uint32_t children;
@@ -74,10 +75,10 @@ static inline bool fold_row_is_folded(const struct fold_row *row, const struct f
 	       !parent->apart && parent->children == 1;
 }
 
-/* The rows that are one call with their parent: common table expressions, of which the last, `folded`, has their id, parent,
- * self, thread and step. `pair` has the pairs of one name, `crowd` those parents that have another child. `rows`: a table
- * of operators that has all that matter. `parents`: the same, or the same with one row an id. "+" keeps the search for a
- * parent on its id. */
+/* Common table expressions for the rows that are one call with their parent. The last one, `folded`, has their id,
+ * parent, self, thread and step. `pair` has child and parent of one name; `crowd` has the parents with another child.
+ * `rows`: a table with all operators that matter. `parents`: the same table, or one with one row for each id. "+"
+ * makes SQLite find a parent by its id. */
 #define FOLD_SQL_FLAG_ASYNC "2"
 #define FOLD_SQL_NO_STACK "2"
 _Static_assert(EVENT_FLAG_ASYNC == 2 && RANGE_SOURCE_NVTX_START_END == 2, "as the statement below has them");
@@ -95,7 +96,8 @@ _Static_assert(EVENT_FLAG_ASYNC == 2 && RANGE_SOURCE_NVTX_START_END == 2, "as th
 	"folded AS MATERIALIZED (SELECT id, parent, self, thread, step FROM pair "                                     \
 	"WHERE parent NOT IN (SELECT parent FROM crowd))"
 
-/* After FOLD_SQL, in WITH RECURSIVE: `path` has for each folded row the head of its chain, which is the call. */
+/* Use it after FOLD_SQL, in WITH RECURSIVE: for each folded row, `path` has the head of its chain, which is the
+ * call. */
 #define FOLD_SQL_PATH                                                                                                  \
 	"path (head, id, self) AS (SELECT parent, id, self FROM folded WHERE parent NOT IN (SELECT id FROM folded) "   \
 	"UNION ALL SELECT path.head, f.id, f.self FROM path JOIN folded f ON f.parent = path.id)"

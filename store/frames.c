@@ -62,8 +62,8 @@ static uint32_t step_of(const struct frames *frames, const struct device_frame *
 	return boundaries_find(frames->boundaries, (int64_t)(frame->start - frames->store->base));
 }
 
-/* Adds the frame to the sums of its name. Operators are counted by the rule of fold_rule.h; of a call, `duration` and `self`
- * are device time here. */
+/* Adds the frame to the sums of its name. Operators are counted by the rule of fold_rule.h; `duration` and `self` of
+ * a call are device time here. */
 static void count_frame(struct frames *frames, struct open_frame *open, struct open_frame *parent)
 {
 	const struct device_frame *frame = &open->frame;
@@ -158,7 +158,7 @@ void frames_run(struct store *store, struct device *device, const struct boundar
 	for (uint32_t items = 0; frames.stack && launch && !store->error; items++) {
 		if ((items & 0xfff) == 0xfff && store_over(store))
 			break;
-		/* A frame that begins together with the call is around it. */
+		/* A frame that begins together with the call is around the call. */
 		bool frame_first = frame && (frame->thread < launch->thread ||
 					     (frame->thread == launch->thread && frame->start <= launch->moment));
 		uint32_t now = frame_first ? frame->thread : launch->thread;
@@ -176,7 +176,7 @@ void frames_run(struct store *store, struct device *device, const struct boundar
 			launch = sorter_next(launches);
 		}
 	}
-	/* The frames that are left launch nothing, but they may be children of those that are open. */
+	/* The frames that are left launched nothing, but they may be children of open ones. */
 	while (frames.depth && frame && !store->error) {
 		if (frame->thread != thread)
 			break;

@@ -9,7 +9,8 @@ _Static_assert(ALLOCATION_TAKEN == 1, "as the statement below has it");
 	"SELECT time, step, parent, device_type, device, operation = 1, known, bytes, total, reserved, address "       \
 	"FROM framework_allocations ORDER BY " order
 
-/* SQLite's sorts, which go to the disk where they are large, are needed where the rows are in another order: mostly they are not. */
+/* Are the rows in order already? Mostly they are. Otherwise SQLite sorts them, which goes to the disk if there are
+ * many. */
 static bool in_order(struct store *store)
 {
 	sqlite3_stmt *rows = store_prepare(store, "SELECT time FROM framework_allocations ORDER BY rowid");

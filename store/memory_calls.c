@@ -1,4 +1,5 @@
-/* memory_calls.c - see memory_calls.h. Parents are followed by the depths that records state, so that parents in a circle end. */
+/* memory_calls.c - see memory_calls.h. The depths that records state decide in which order parents are followed: so
+ * parents in a circle do no harm. */
 #include "memory_calls.h"
 #include "fold_rule.h"
 
@@ -6,11 +7,12 @@
 
 #define DEPTHS (UINT16_MAX + 1u)
 
-/* What a batch comes by where it comes by no DataLoader, or goes to a device. */
+/* Operators that bring a batch, if no DataLoader does, or if the batch goes to a device. */
 #define BRINGING                                                                                                               \
 	"('aten::to', 'aten::_to_copy', 'aten::pin_memory', 'aten::_pin_memory', 'aten::empty', 'aten::zeros', 'aten::ones', " \
 	"'aten::full', 'aten::rand', 'aten::randn', 'aten::randint', 'aten::arange')"
-/* One column list for both: id, parent, name, step, thread, flags, depth, stack, phase, on a stack, rowid, brings. */
+/* Both statements have the same columns: id, parent, name, step, thread, flags, depth, stack, phase, on a stack,
+ * rowid, brings. */
 #define OPERATORS_SQL                                                                                                  \
 	"SELECT id, parent, name, step, thread, flags, depth, stack, " MEMORY_BACKWARD_SQL ", 1, rowid, "              \
 	"name IN (SELECT id FROM strings WHERE text IN " BRINGING ") FROM operators"
@@ -21,7 +23,7 @@
 _Static_assert(MEMORY_BACKWARD == 1 && MEMORY_OPTIMIZER == 2 && MEMORY_LOADER == 3 && RANGE_SOURCE_NVTX_START_END == 2,
 	       "as the statements above have them");
 
-/* The first row with an id has it; later rows with the same id, and rows without one, are only children. */
+/* The first row with an id gets it. Later rows with the same id, and rows without an id, are only children. */
 static struct memory_call *place_of(struct memory_calls *calls, sqlite3_stmt *row, bool is_operator, bool on_stack,
 				    bool *known)
 {
@@ -74,7 +76,8 @@ static struct memory_call *call_of(const struct memory_calls *calls, uint32_t nu
 	return numbered_at(&calls->ids, number);
 }
 
-/* Numbers in the order of their depths, to be given back as (count + 1) * 4 bytes; NULL: there is no memory. */
+/* Numbers of the calls in the order of their depths; NULL: there is no memory. The caller gives (count + 1) * 4 bytes
+ * back. */
 static uint32_t *by_depth(const struct memory_calls *calls)
 {
 	size_t count = calls->ids.count;
@@ -95,7 +98,7 @@ static uint32_t *by_depth(const struct memory_calls *calls)
 	return order;
 }
 
-/* Numbers in place of ids. */
+/* Replaces ids of parents by numbers. */
 static void find_parents(struct memory_calls *calls)
 {
 	for (uint32_t i = 0; i < calls->ids.count; i++) {

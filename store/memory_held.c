@@ -1,5 +1,5 @@
-/* memory_held.c - see memory_held.h. A block lives until the next record of its address comes. What is held for this grows with the addresses,
- * which allocators use again and again. */
+/* memory_held.c - see memory_held.h. A block lives until the next record of its address comes. The memory that this
+ * needs grows with the addresses, which allocators use again and again. */
 #include "memory_held.h"
 #include "memory_blocks.h"
 #include "memory_use.h"
@@ -11,7 +11,7 @@ struct place {
 	bool taken;
 };
 
-/* Blocks of one holder: in one step, or in all. */
+/* Blocks of one holder, in one step or in all steps. */
 struct held {
 	int64_t blocks, bytes, steps;
 };
@@ -25,14 +25,14 @@ struct work {
 	struct numbered holders; /* as holder_of() makes them, with the step: struct held */
 	struct numbered leaks;	 /* without the step: struct held */
 	struct numbered steps;	 /* (number of the leak, step, 0): no value */
-	bool nameless;		 /* there are blocks whose addresses are not known */
+	bool nameless;		 /* addresses of some blocks are not known */
 };
 
 #define USE_BITS 3
 #define PHASE_BITS 2
 _Static_assert(MEMORY_USE_OLDER < 1 << USE_BITS && MEMORY_LOADER < 1 << PHASE_BITS, "they have that many bits");
 
-/* (device's number, use and phase; name and stack of the operator; step) */
+/* (number of the device, use and phase; name and stack of the operator; step) */
 static struct numbered_key holder_of(const struct work *work, const struct place *place, int64_t device, uint32_t step,
 				     enum memory_use use)
 {
@@ -53,7 +53,7 @@ static struct held *add_held(struct numbered *all, const struct numbered_key *ke
 	return held;
 }
 
-/* The block was taken, and lived until then. */
+/* Adds the block to the holders, if it was taken before the peak and lived until after it (`until`). */
 static bool add_holder(struct work *work, const struct place *place, int64_t number, int64_t until)
 {
 	struct memory_device *device = numbered_at(work->devices, (uint32_t)number);
@@ -107,7 +107,7 @@ static int64_t last_but_one(struct store *store)
 	return step;
 }
 
-/* What nobody has given back. */
+/* Takes the blocks that were never given back. */
 static bool take_rest(struct work *work)
 {
 	int64_t last = last_but_one(work->store);
@@ -135,7 +135,7 @@ static enum memory_use use_of(const struct numbered_key *key)
 	return (enum memory_use)(key->a >> PHASE_BITS & ((1 << USE_BITS) - 1));
 }
 
-/* `key`: as holder_of() makes it. Then three values. */
+/* `key` is as holder_of() makes it. Three values follow. */
 static void insert(struct work *work, sqlite3_stmt *statement, const struct numbered_key *key, const int64_t values[3])
 {
 	static const char *const phases[] = {NULL, "backward", "optimizer", "input"};
@@ -163,7 +163,7 @@ static void write_holders(struct work *work)
 	}
 	for (uint32_t i = 0; add && i < work->devices->count && !work->nameless && !work->store->error; i++) {
 		const struct memory_device *device = numbered_at(work->devices, i);
-		/* These blocks belong to no operator and to no phase. */
+		/* The blocks from before the capture belong to no operator and no phase. */
 		const struct numbered_key before = {(int64_t)i << (USE_BITS + PHASE_BITS), -1, ROWS_NULL};
 		if (!device->absolute)
 			continue;

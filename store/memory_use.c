@@ -1,10 +1,11 @@
 /* memory_use.c - see memory_use.h. */
 #include "memory_use.h"
 
-/* What is still there when so many steps have ended is kept for something else than these steps: a cache, a leak, a parameter. */
+/* A block that is still there after so many ends of steps is kept for something else than these steps: a cache, a
+ * leak, a parameter. */
 #define STEPS_KEPT 3
 
-/* In the order of enum memory_instant: how many there are, and when. */
+/* In the order of enum memory_instant: SQL that counts the instants, and SQL that lists them. */
 #define RANGES_SQL(what, names) "SELECT " what " FROM ranges r JOIN strings s ON s.id = r.name WHERE " names
 static const char *const instants_sql[][2] = {
 	[MEMORY_BACKWARD_BEGINS] = {"SELECT count(*) FROM operators WHERE " MEMORY_BACKWARD_SQL,
@@ -33,7 +34,7 @@ static bool load(struct memory_instants *instants, struct store *store, enum mem
 	while (rows && count < room && !store_over(store) && sqlite3_step(rows) == SQLITE_ROW)
 		times[count++] = sqlite3_column_int64(rows, 0);
 	sqlite3_finalize(rows);
-	/* The room is given back as it was taken. */
+	/* The count stays that of the room, which memory_instants_deinit() gives back. */
 	for (size_t i = count; i < room; i++)
 		times[i] = INT64_MAX;
 	instants->of[which].times = times;
@@ -61,7 +62,7 @@ void memory_instants_deinit(struct memory_instants *instants)
 	}
 }
 
-/* The nth of them, counted from 0, that is not before `time`; INT64_MAX: there is none. */
+/* The nth instant, counted from 0, that is not before `time`; INT64_MAX: there is none. */
 static int64_t instant_from(const struct memory_instants *instants, enum memory_instant which, int64_t time, size_t nth)
 {
 	const int64_t *times = instants->of[which].times;
@@ -76,7 +77,8 @@ static int64_t instant_from(const struct memory_instants *instants, enum memory_
 	return nth < instants->of[which].count - low ? times[low + nth] : INT64_MAX;
 }
 
-/* Is a block that lived until then there after the next of these instants? Where none follows in the capture: if it is not given back. */
+/* Does a block that lived until `until` outlive the next of these instants? If none follows in the capture: is the
+ * block never given back? */
 static bool outlives(const struct memory_instants *instants, enum memory_instant which, int64_t time, int64_t until)
 {
 	int64_t next = instant_from(instants, which, time, 0);

@@ -1,11 +1,11 @@
-/* memory_use.h - what a block of memory is for: by the phase and the operator in which it was taken, and by what it outlived. docs/memory.md
- * tells the rule to users. No locks. */
+/* memory_use.h - what a block of memory is for: told by the phase and the operator in which it was taken, and by the
+ * instants that it outlived. docs/memory.md tells users the rule. No locks. */
 #ifndef PROFD_STORE_MEMORY_USE_H
 #define PROFD_STORE_MEMORY_USE_H
 
 #include "memory_calls.h"
 
-/* The words stand in the capture file. */
+/* The words are in the capture file. */
 #define MEMORY_USES(USE)                                                                                               \
 	USE(NOT_KNOWN, "not known")                                                                                    \
 	USE(GRADIENTS, "gradients")                                                                                    \
@@ -21,7 +21,7 @@ enum memory_use {
 #undef MEMORY_USE
 };
 
-/* Instants that a block may outlive, each kind in ascending order. */
+/* Instants that a block may outlive. Each kind is in ascending order. */
 enum memory_instant {
 	MEMORY_BACKWARD_BEGINS, /* a node of autograd */
 	MEMORY_GRADIENTS_READ,	/* an optimizer's step, or its zero_grad */
@@ -43,8 +43,8 @@ struct memory_instants {
 bool memory_instants_load(struct memory_instants *ret, struct store *store);
 void memory_instants_deinit(struct memory_instants *instants);
 
-/* The use of a block that was taken at `time` in the call (NULL: in none) and lived until `until`; INT64_MAX: it is not given back in the
- * capture. */
+/* The use of a block that was taken at `time` in the call (NULL: in none) and lived until `until` (INT64_MAX: the
+ * capture does not see it given back). */
 enum memory_use memory_use_of(const struct memory_instants *instants, const struct memory_call *call, int64_t time,
 			      int64_t until);
 const char *memory_use_word(enum memory_use use);

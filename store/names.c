@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Adds a text where it is not there yet, and returns its id. */
+/* Adds a text, unless it is there already, and returns its id. */
 static int64_t intern(struct store *store, sqlite3_stmt *find, sqlite3_stmt *insert, const char *text, size_t n,
 		      int64_t *next)
 {
@@ -30,7 +30,7 @@ static int64_t intern(struct store *store, sqlite3_stmt *find, sqlite3_stmt *ins
 /* What the pass over the names needs. */
 struct pass {
 	struct store *store;
-	void *reader; /* of the demangler's; NULL: the names come readable */
+	void *reader; /* of the demangler; NULL: the names are readable */
 	sqlite3_stmt *find, *insert, *row;
 	int64_t next; /* id of the next new text */
 	char text[STORE_NAME_BYTES];

@@ -4,8 +4,8 @@
 
 #include "file.h"
 
-/* Fills kernel_names for the names of kernels in temp.sums (sums.h), and adds their texts to strings. *ret_refused: how
- * many the demangler refused. 0 or a negative errno with store->sentence. */
+/* Fills kernel_names for the names of kernels in temp.sums (sums.h), and adds their texts to strings. *ret_refused:
+ * how many names the demangler refused. 0 or a negative errno with store->sentence. */
 int names_write(struct store *store, uint64_t *ret_refused);
 
 #endif

@@ -4,7 +4,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-/* The end of what begins with a bracket at `at`: behind its partner, or n. */
+/* Where the bracket at `at` ends: after its partner, or n. */
 static size_t behind_bracket(const char *text, size_t n, size_t at)
 {
 	size_t depth = 0;
@@ -23,13 +23,13 @@ static bool follows(const char *text, size_t n, size_t at, const char *word)
 	return n - at >= length && memcmp(text + at, word, length) == 0;
 }
 
-/* The end of an operator's name, whose brackets are part of it; `at` is behind the word. */
+/* The end of an operator's name, which may have brackets. `at` is after the word "operator". */
 static size_t behind_operator(const char *text, size_t n, size_t at)
 {
 	if (follows(text, n, at, "()") || follows(text, n, at, "[]"))
 		return at + 2;
 	if (at < n && text[at] == ' ') {
-		/* new, delete, or the type of a conversion. */
+		/* "operator new", "operator delete", or a conversion to a type. */
 		while (at < n && text[at] != '(' && text[at] != '<')
 			at++;
 		return at;
@@ -68,7 +68,7 @@ static void shorten(const char *text, size_t n, size_t *ret_from, size_t *ret_n)
 		} else if (follows(text, n, at, " <")) {
 			at++; /* between an operator and its template arguments */
 		} else if (text[at] == ' ') {
-			/* A return type ends here; or the name, before "[clone ...]" or "const". */
+			/* A return type ends here; or the name ends, and "[clone ...]" or "const" follows. */
 			if (end < at && end > from)
 				break;
 			at++;
@@ -76,12 +76,12 @@ static void shorten(const char *text, size_t n, size_t *ret_from, size_t *ret_n)
 		} else if (text[at] == '<' || text[at] == '[' || text[at] == '(') {
 			char bracket = text[at];
 			size_t behind = behind_bracket(text, n, at);
-			/* Parameters end a name, unless they are those of a function that it lies in. */
+			/* Parameters end the name, unless the name continues inside of that function. */
 			if (bracket == '(' && !follows(text, n, behind, "::") && !follows(text, n, behind, " const::"))
 				break;
 			at = bracket == '(' && follows(text, n, behind, " const") ? behind + 6 : behind;
 			if (bracket == '<' && at < n && text[at] == ' ' && end > from) {
-				/* A template as a return type. */
+				/* The template was a return type. */
 				at++;
 				from = end = at;
 			}
@@ -98,7 +98,7 @@ static void shorten(const char *text, size_t n, size_t *ret_from, size_t *ret_n)
 	}
 }
 
-/* Every CUTLASS kernel is one of a few templates; the argument's name says what the kernel does. */
+/* All CUTLASS kernels are of a few templates: the name of the argument says what the kernel does. */
 static bool is_wrapper(const char *text, size_t n, size_t from, size_t length)
 {
 	static const char space[] = "cutlass::";

@@ -78,10 +78,10 @@ static void say_refused(const struct notes *notes, char *text)
 			n += (size_t)snprintf(list + n, sizeof list - n, "%s%s", n ? ", " : "", word);
 	if (n)
 		say(text, "not recorded, since CUPTI refuses it: %s%s", list,
-		    notes->refused & device ? "; busy time is without that" : "");
+		    notes->refused & device ? "; busy time does not include that" : "");
 }
 
-/* Were CUDA graphs launched, as far as records of the device tell, or calls? */
+/* Were CUDA graphs launched, as far as the records of the device tell? */
 static bool has_graphs(struct store *store)
 {
 	sqlite3_stmt *statement = store_prepare(
@@ -99,7 +99,7 @@ void notes_write(const struct notes *notes, struct store *store)
 	if (!notes->any)
 		return;
 	say_refused(notes, text);
-	/* Below a microsecond it is the clocks' doing. */
+	/* Less than a microsecond comes from the clocks. */
 	if (notes->known_from >= 1000 && notes->known_from < 1000000)
 		snprintf(first, sizeof first, "%lld us", (long long)notes->known_from / 1000);
 	else if (notes->known_from >= 1000000)
@@ -113,11 +113,11 @@ void notes_write(const struct notes *notes, struct store *store)
 	if (*missing)
 		say(text, "%s", missing);
 	if (notes->options & SESSION_ATTACHED && has_graphs(store))
-		say(text,
-		    "the agent was attached: how many operations CUDA graphs have that were made before is not known; "
-		    "shown are those that CUPTI tells of");
+		say(text, "the agent was attached: it is not known how many operations earlier CUDA graphs have; "
+			  "the capture shows the operations that CUPTI reports");
 	if (notes->options & SESSION_LEFT_ON)
-		say(text, "CUPTI refused to switch the recording off again: it may cost the job time until it ends");
+		say(text,
+		    "CUPTI refused to switch the recording off again: that may cost the job time until the job ends");
 	if (notes->options & SESSION_CLOCK_SILENT)
 		say(text, "CUPTI's clock ceased to answer: times of the device may be off by the clock error");
 	if (*text)

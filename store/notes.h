@@ -1,28 +1,29 @@
-/* notes.h - sentences about what a capture could not record, or could not know, which its figures do not show. */
+/* notes.h - sentences about things that a capture could not record or know, and that its figures do not show. */
 #ifndef PROFD_STORE_NOTES_H
 #define PROFD_STORE_NOTES_H
 
 #include "file.h"
 
-/* What the last session with CUPTI noted. */
+/* Notes of the last session with CUPTI. */
 struct notes {
 	bool any; /* there was a session */
 	uint64_t refused, options;
 	int64_t known_from, missing_from; /* ns since the base, -1 = none */
-	uint32_t missing_step;		  /* the step in which missing_from lies, or the first after it; 0 = none */
+	uint32_t missing_step;		  /* the step at missing_from, or the first one after it; 0 = none */
 };
 
-/* Reads them from the file. Steps after missing_from do not claim any more that devices were recorded in them. */
+/* Reads the notes from the file. Steps after missing_from no longer claim that devices were recorded in them. */
 void notes_find(struct notes *ret, struct store *store);
-/* Why the device side ends early, as a reason of the capture; "" = it does not. */
+/* Why the device side ends early, as a reason of the capture; "": it does not. */
 void notes_missing(const struct notes *notes, char *to, size_t bytes);
-/* Writes the sentences into meta, one a line. */
+/* Writes the sentences into meta, one for each line. */
 void notes_write(const struct notes *notes, struct store *store);
 
-/* Adds what the NVTX collector said: why it recorded nothing, or what it left out. Before the notes that others add. */
+/* Adds what the NVTX collector said: why it recorded nothing, or what it left out. Call it before other notes are
+ * added. */
 void notes_nvtx(const struct store_collector *nvtx, struct store *store);
 
-/* Adds one more. */
+/* Adds one more sentence. */
 void notes_add(struct store *store, const char *sentence);
 
 #endif

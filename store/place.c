@@ -6,10 +6,10 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Rows that wait in memory to be put into another step. */
+/* Memory for rows that wait to be put into another step. */
 #define MOVES_BYTES (8u << 20)
 
-/* The column of a kind's first time. */
+/* The column of a kind's start. */
 static const char *time_column(unsigned kind)
 {
 	static const struct {
@@ -25,7 +25,7 @@ static const char *time_column(unsigned kind)
 	return NULL;
 }
 
-/* Do the spans of starts prove that every event of the kind lies in the step that it claims? */
+/* Do the first and the last starts prove that every event of the kind lies in the step that it claims? */
 static bool is_proved(const struct totals *totals, unsigned kind, const struct boundaries *boundaries, uint64_t base)
 {
 	if (totals->incomplete)
@@ -37,7 +37,7 @@ static bool is_proved(const struct totals *totals, unsigned kind, const struct b
 		int64_t first = (int64_t)(span->first - base), last = (int64_t)(span->last - base);
 		if (boundaries_find(boundaries, first) != step || boundaries_find(boundaries, last) != step)
 			return false;
-		/* Outside of all steps at both ends may still mean inside of one between them. */
+		/* If both lie outside of all steps, an event between them may still lie inside of one. */
 		if (step == 0 && boundaries->count && first < (int64_t)boundaries->steps[0].start &&
 		    last >= (int64_t)boundaries->steps[0].start)
 			return false;
@@ -68,7 +68,7 @@ static void find_moves(struct store *store, struct totals *totals, unsigned kind
 		struct move move = {.row = sqlite3_column_int64(statement, 0), .to = step};
 		sorter_add(moves, &move);
 		if (kind != EVENT_OPERATOR && kind != EVENT_RANGE)
-			continue; /* nothing of it is added up */
+			continue; /* the kind has no sums */
 		struct total key = {.kind = (uint8_t)kind, .name = (uint32_t)sqlite3_column_int64(statement, 3)};
 		if (kind == EVENT_RANGE) {
 			key.domain = (uint32_t)sqlite3_column_int64(statement, 6);
@@ -80,11 +80,11 @@ static void find_moves(struct store *store, struct totals *totals, unsigned kind
 	sqlite3_finalize(statement);
 }
 
-/* Scans one table and puts right what claims the wrong step. */
+/* Scans one table, and moves rows that claim the wrong step. */
 static int put_right(struct store *store, struct totals *totals, unsigned kind, const struct boundaries *boundaries,
 		     uint64_t *moved)
 {
-	/* rowid, time, step, and of kinds that have totals what tells which these are. */
+	/* The columns after rowid, time and step tell to which sums a row belongs. */
 	static const char *const more[EVENT_KIND_COUNT] = {
 		[EVENT_OPERATOR] = ", name, duration, self", [EVENT_RANGE] = ", name, duration, self, domain, source"};
 	char select[256], update[128];

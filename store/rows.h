@@ -1,5 +1,5 @@
-/* rows.h - puts many rows of integers into a table, some thousand at a time, through a virtual table over them (as tables.h does
- * with events). No locks. */
+/* rows.h - puts many rows of integers into a table, some thousand at a time, through a virtual table (as tables.h
+ * does with events). No locks. */
 #ifndef PROFD_STORE_ROWS_H
 #define PROFD_STORE_ROWS_H
 
@@ -15,7 +15,7 @@ struct rows {
 	int64_t *values; /* [count][columns]; owned */
 };
 
-/* Writes the first `columns` columns of the table. `rows` must not move until rows_end. 0 or a negative errno with
+/* Writes the first `columns` columns of the table. `rows` must not move until rows_end(). 0 or a negative errno with
  * store->sentence. */
 int rows_begin(struct rows *rows, struct store *store, const char *table, unsigned columns);
 /* ROWS_NULL is NULL. Errors stay in the store. */

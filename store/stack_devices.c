@@ -1,9 +1,10 @@
-/* stack_devices.c - see stack_devices.h. Samples, and what launched, are gone through once, side by side, by thread and time. No locks. */
+/* stack_devices.c - see stack_devices.h. It goes once over samples and launches, side by side, by thread and time. No
+ * locks. */
 #include "stack_devices.h"
 
 #define SAMPLES_SQL "SELECT rowid, thread, time, duration FROM samples WHERE duration > 0 ORDER BY thread, time, rowid"
-/* Operators that no other one called, with what they launched in all, and calls in none. Those of others that come along, in a range
- * inside of an operator, lie in an operator. */
+/* Operators that no other operator called, with all that they launched, and calls in no operator. An operator in a
+ * range inside of another operator is among them, too; open_at() takes it for a part of that one. */
 #define LAUNCHING_SQL                                                                                                  \
 	"SELECT o.thread, o.start, o.duration, d.total FROM operators o JOIN range_devices d ON d.id = o.id WHERE "    \
 	"o.duration > 0 AND d.total > 0 AND (o.parent IS NULL OR o.parent IN (SELECT id FROM ranges)) UNION ALL "      \
@@ -34,12 +35,12 @@ static void read_next(struct spans *spans)
 		(struct span){sqlite3_column_int64(spans->rows, 0), start, end, sqlite3_column_int64(spans->rows, 3)};
 }
 
-/* The span that was open on the thread then; NULL: none. Threads and times rise from call to call. */
+/* The span that was open on the thread at `time`; NULL: none. Threads and times must not fall from call to call. */
 static const struct span *open_at(struct spans *spans, int64_t thread, int64_t time)
 {
 	while (spans->next.thread >= 0 &&
 	       (spans->next.thread < thread || (spans->next.thread == thread && spans->next.start <= time))) {
-		/* What lies in the open one counts in it. */
+		/* A span inside of the open one is part of that. */
 		if (spans->next.thread != spans->open.thread || spans->next.end > spans->open.end)
 			spans->open = spans->next;
 		read_next(spans);

@@ -15,7 +15,7 @@ static enum stack_owner without_file(const char *name)
 		return OWNER_USER;
 	if (starts(name, "<string>"))
 		return OWNER_TEXT;
-	/* Graphs of torch.fx, and what it was packed from. */
+	/* Graphs of torch.fx, and code from torch.package. */
 	if (starts(name, "<eval_with_key>") || starts(name, "<torch_package"))
 		return OWNER_TORCH;
 	return OWNER_PYTHON;
@@ -28,7 +28,7 @@ static bool is_standard(const char *path)
 	return at && strchr(at + 1, '/') && strstr(at + 5, "/");
 }
 
-/* Is what a path begins with one of the names? They stand in a row, each between blanks. */
+/* Is the beginning of the path one of the names? Each name has a blank before and after it. */
 static bool is_among(const char *path, size_t n, const char *names)
 {
 	for (const char *at = names + 1; n && (at = memmem(at, strlen(at), path, n)); at++)
@@ -37,8 +37,8 @@ static bool is_among(const char *path, size_t n, const char *names)
 	return false;
 }
 
-/* torch.profiler leaves the folders of sys.path away, so that only names are left: "torch/nn/modules/linear.py", "threading.py". A name of another
- * package cannot be told from one of the user's own. */
+/* torch.profiler leaves out the folders of sys.path, so that only names are left: "torch/nn/modules/linear.py",
+ * "threading.py". An unknown package's name looks like a user's own. */
 static enum stack_owner without_folder(const char *path)
 {
 	static const char standard[] =
@@ -64,8 +64,9 @@ static enum stack_owner without_folder(const char *path)
 	return is_among(path, n, packages) ? OWNER_PACKAGE : is_among(path, n, standard) ? OWNER_PYTHON : OWNER_USER;
 }
 
-/* Is it a file that torch.compile's Inductor has written? Its usual folder has a name; TORCHINDUCTOR_CACHE_DIR names any other. There a file is called by
- * its key, a c and 51 digits of base 32, and lies in a folder which is called by the key's second and third letter: "ta/cta2tuj(46 more).py". */
+/* Has torch.compile's Inductor written the file? Its usual folder has a known name, but TORCHINDUCTOR_CACHE_DIR may
+ * name another one. The file's name is its key, a c and 51 digits of base 32. The name of its folder is the second
+ * and third letter of the key: "ta/cta2tuj(46 more).py". */
 static bool is_inductor(const char *path)
 {
 	enum { KEY = 52, FOLDER = 2 };
@@ -86,7 +87,7 @@ enum stack_owner stack_owner(const char *file)
 		return OWNER_PYTHON;
 	if (*file == '<')
 		return without_file(file);
-	/* The frame that CPython puts around the `__init__` of a class, from 3.12 on. */
+	/* CPython puts this frame around the `__init__` of a class, from 3.12 on. */
 	if (strcmp(file, "__init__") == 0)
 		return OWNER_PYTHON;
 	package = package ? package + strlen("/site-packages/") : strstr(file, "/dist-packages/");

@@ -1,4 +1,4 @@
-/* store.c - see store.h: what others may do with a store. The file itself is file.c's. No locks. */
+/* store.c - see store.h: what others may do with a store. file.c has the file itself. No locks. */
 #include "store.h"
 #include "file.h"
 #include "finish.h"
@@ -7,7 +7,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* Records that wait to become rows, where the caller's transactions are longer. */
+/* So many records wait to become rows, if the caller's transactions are longer. */
 #define WAITING_MOST 65536
 
 struct store *store_new(struct memory *memory)
@@ -89,7 +89,7 @@ int store_open(struct store *store, int folder, const char *folder_path, uint64_
 	if (file_open(store, folder, folder_path, number) == 0)
 		store->base = (uint64_t)store_get_int(store, "base_monotonic");
 	gather(store);
-	/* The rows that are there have not gone by here. */
+	/* This process has not seen the rows that are there. */
 	store_unordered(store);
 	return store->error;
 }
@@ -146,7 +146,7 @@ int store_commit(struct store *store)
 {
 	put_waiting(store);
 	store_batch_deinit(&store->waiting);
-	/* What was gathered has seen rows that are not in the file. */
+	/* The sums have seen rows that are not in the file. */
 	if (store_run(store, "COMMIT")) {
 		store_unordered(store);
 		store_rollback(store);
@@ -182,7 +182,7 @@ int store_put_event(struct store *store, const union event_any *event)
 	if (error) {
 		store_unordered(store);
 		return store_set_error(store, error,
-				       error == -ENOMEM ? "out of memory" : "a record of a kind that is not known");
+				       error == -ENOMEM ? "out of memory" : "a record of an unknown kind");
 	}
 	totals_add(&store->totals, event);
 	device_add(&store->device, store, event);
@@ -254,7 +254,7 @@ int store_meta_int(struct store *store, const char *key, int64_t value)
 	return store_step(store, store->meta);
 }
 
-/* capture_id and trigger_id stand in meta as plain numbers while the file is partial; store_finish's caller writes the
+/* While the file is partial, capture_id and trigger_id are plain numbers in meta; store_finish's caller writes the
  * texts that users know. */
 int store_put_facts(struct store *store, const struct capture_facts *facts)
 {
@@ -380,7 +380,7 @@ void store_set_demangler(struct store *store, const struct store_demangler *dema
 	store->demangler = demangler;
 }
 
-/* A count may be a hostile agent's: what no capture can have lost is cut to what JSON can carry. */
+/* A count may be a hostile agent's: it is cut to what JSON can carry, which no capture can have lost. */
 void store_count_lost(struct store_ending *ending, unsigned loss, unsigned kind, uint64_t count)
 {
 	uint64_t *lost = &ending->lost[loss][kind];

@@ -30,40 +30,41 @@
 
 struct store;
 
-/* memory: of whoever pays for what is held beside the file, outlives the store; NULL = nobody's, and not bounded. NULL where out of
- * memory. */
+/* memory: counts what is held beside the file, for whoever pays; it outlives the store. NULL = nothing is counted or
+ * bounded. Returns NULL if out of memory. */
 struct store *store_new(struct memory *memory);
-/* Closes what is open: a file that is not finished stays as it is. Takes NULL. */
+/* Closes what is open: a file that is not finished stays as it is. `store` may be NULL. */
 void store_free(struct store *store);
 
 /* The first error and its sentence; 0 and "". */
 int store_error(const struct store *store);
 const char *store_sentence(const struct store *store);
-/* Says that it has failed, for a reason of the caller's. */
+/* Sets an error of the caller's. */
 int store_set_error(struct store *store, int error, const char *sentence);
 
 /* --- a file --- */
 
-/* SQLite's temporary files go to this folder, not to /tmp. Once, before any thread. */
+/* SQLite's temporary files go to this folder, not to /tmp. Call it once, before any thread starts. */
 void store_temporary_folder(const char *folder_path);
 
-/* A new file of the daemon's store: <folder>/<number>.partial, and <number>.db once it is finished. folder_path is the path of
- * the descriptor `folder`, which stays the caller's. Room for its end is kept on the disk from now on. */
+/* Makes a new file of the daemon's store: <folder>/<number>.partial, and <number>.db once it is finished. folder_path
+ * is the path of the descriptor `folder`, which stays the caller's. From now on room for the end is kept on the
+ * disk. */
 int store_create(struct store *store, int folder, const char *folder_path, uint64_t number);
-/* A new file anywhere: <path>.partial, and <path> once it is finished. -EEXIST where one of them is there already. */
+/* Makes a new file anywhere: <path>.partial, and <path> once it is finished. -EEXIST: one of them exists. */
 int store_create_at(struct store *store, const char *path);
-/* A partial file that an earlier daemon left; one of an older schema is brought to this one's. -EPROTO where it is not one, or of
- * a newer schema. */
+/* Opens a partial file that an earlier daemon left, and upgrades it if its schema is older. -EPROTO: it is no such
+ * file, or its schema is newer. */
 int store_open(struct store *store, int folder, const char *folder_path, uint64_t number);
-/* A partial file in which all of a finished capture stands gets its final name: the daemon ended before it could do so. 1: it has it
- * now; 0: it is no such file; or a negative errno. */
+/* Gives a partial file its final name, if a whole finished capture stands in it: the daemon ended before it could do
+ * so. 1: it has the name now; 0: it is no such file; or a negative errno. */
 int store_rename_whole(struct store *store, int folder, const char *folder_path, uint64_t number);
-/* Schema of the file that store_open found; -1 = it does not say. */
+/* The schema of the file that store_open() found; -1: the file does not say. */
 int store_schema(const struct store *store);
 /* The path, and the name, of the partial file. */
 const char *store_path(const struct store *store);
 const char *store_partial_name(const struct store *store);
-/* Gives back what is only cached: nothing comes for a while. */
+/* Gives back memory that is only a cache: no records come for a while. */
 void store_rest(struct store *store);
 /* Closes without finishing: the file stays as it is. */
 void store_close(struct store *store);
@@ -77,11 +78,12 @@ int store_begin(struct store *store);
 int store_commit(struct store *store);
 void store_rollback(struct store *store);
 
-/* CLOCK_MONOTONIC ns that times of the file count from, and what CLOCK_REALTIME was then. Before the first event with a time. */
+/* The CLOCK_MONOTONIC ns from which the file's times count, and the CLOCK_REALTIME then. Call it before the first
+ * event with a time. */
 int store_set_base(struct store *store, uint64_t monotonic, uint64_t realtime);
 uint64_t store_base(const struct store *store);
 
-/* The facts that tell whose capture it is. They are in the file from the start, for a file that is left half done. */
+/* The facts that tell whose capture it is. They are in the file from the start, in case it is never finished. */
 int store_put_facts(struct store *store, const struct capture_facts *facts);
 int store_get_facts(struct store *store, struct capture_facts *ret);
 int store_meta_text(struct store *store, const char *key, const char *value);
@@ -90,39 +92,41 @@ int store_meta_int(struct store *store, const char *key, int64_t value);
 int64_t store_get_int(struct store *store, const char *key);
 void store_get_text(struct store *store, const char *key, char *to, size_t to_bytes);
 
-/* Texts by the ids that events name them by; a second text of one id is not taken. UTF-8 (text_clean). */
+/* Texts, by the ids that events use. A second text for an id is ignored. UTF-8 (text_clean). */
 int store_put_string(struct store *store, uint32_t id, const char *text, size_t n);
-/* The four JSON texts that Kineto writes of an operator's inputs. */
+/* The four JSON texts that Kineto writes for an operator's inputs. */
 int store_put_inputs(struct store *store, uint32_t id, const char *dims, const char *types, const char *strides,
 		     const char *concrete);
 
-/* A record of any kind, times in CLOCK_MONOTONIC ns. Its values are believed: of what a peer sends the caller checks them. */
+/* A record of any kind, with times in CLOCK_MONOTONIC ns. Its values are not checked: the caller checks what a peer
+ * sends. */
 int store_put_event(struct store *store, const union event_any *event);
-/* The events that follow were written by this thread, into its chunk of that sequence, in the order of their ends. */
+/* This thread wrote the events that follow, in the order of their ends, into its chunk of that sequence. */
 void store_chunk(struct store *store, uint32_t thread, uint32_t sequence);
-/* Instead: events come in any order. Totals are then taken from the file, which takes longer. Before the first event. */
+/* The opposite: events come in any order. Totals are then read from the file, which takes longer. Call it before the
+ * first event. */
 void store_unordered(struct store *store);
-/* Events of the device side will come. If they come without this call, they are looked up in the file in the end. */
+/* Events of the device side will come. Without this call they are looked up in the file at the end. */
 void store_expect_device(struct store *store);
 
-/* Chunks that were taken in already, for a capture that another daemon may go on with. */
+/* Numbers of chunks that are in the file already: another daemon may go on with the capture. */
 int store_put_ingested(struct store *store, uint32_t sequence);
 bool store_has_ingested(struct store *store, uint32_t sequence);
 
 /* --- names --- */
 
-/* Makes mangled names of kernels readable. A program that has such names passes its own functions, since names may be
+/* Makes mangled names of kernels readable. A program with such names passes its own functions, since names may be
  * hostile. */
 #define STORE_NAME_BYTES 16384
 struct store_demangler {
-	/* For one capture, whose names then are read one by one. NULL: out of memory. */
+	/* Begins with one capture, whose names are then read one by one. NULL: out of memory. */
 	void *(*begin)(void);
-	/* The readable form: text[0..*ret_n). false: `mangled` is no mangled name, or it was refused. */
+	/* The readable form: text[0..*ret_n). False: `mangled` is no mangled name, or it was refused. */
 	bool (*read)(void *names, const char *mangled, char text[STORE_NAME_BYTES], size_t *ret_n);
-	/* How many were refused. Frees. */
+	/* Returns how many names were refused, and frees. */
 	uint64_t (*end)(void *names);
 };
-/* NULL, as at first: names of kernels come readable. */
+/* NULL, as in the beginning: names of kernels are readable already. */
 void store_set_demangler(struct store *store, const struct store_demangler *demangler);
 
 /* --- the end --- */
@@ -131,18 +135,18 @@ void store_set_demangler(struct store *store, const struct store_demangler *dema
 struct store_collector {
 	bool wanted, told, ran;
 	uint64_t enable;    /* ns */
-	char sentence[248]; /* what it recorded, or why it did not; empty: what is always said */
+	char sentence[248]; /* what it recorded, or why it did not; empty: the usual sentence */
 };
 
 /* What limits the processors of the recorded process. */
 struct store_processors {
-	uint32_t machine, allowed; /* that there are, and that its affinity lets it use; 0 = not known */
-	uint64_t limit;		   /* thousandths of a processor, by the quota of its cgroup; 0 = none is known */
+	uint32_t machine, allowed; /* how many there are; how many its affinity allows; 0 = not known */
+	uint64_t limit;		   /* thousandths of a processor, by the quota of its cgroup; 0 = no quota is known */
 	uint64_t periods,
-		stopped; /* of the quota, while it was armed and recorded: how many, and in how many it was used up */
+		stopped; /* periods of the quota while the capture was armed and recorded; those in which the quota was used up */
 };
 
-/* What the recorder knows beside the rows. Numbers may be a peer's: they are bounded here. */
+/* What the recorder knows beside the rows. Numbers may come from a peer: they are bounded here. */
 struct store_ending {
 	struct store_collector collectors[COLLECTOR_COUNT];
 	uint64_t lost[LOSS_COUNT][EVENT_KIND_COUNT];
@@ -152,37 +156,37 @@ struct store_ending {
 	uint32_t late, step_source;
 	bool has_done; /* step_before to step_source are known */
 	char step_range[128];
-	char note[REASON_BYTES];   /* what the caller has to say of it; empty = nothing */
-	char before[REASON_BYTES]; /* and of the steps before it */
+	char note[REASON_BYTES];   /* a note of the caller's; empty = none */
+	char before[REASON_BYTES]; /* the same, on the steps before the capture */
 	struct store_processors processors;
 	char id[ID_BYTES], trigger_id[ID_BYTES]; /* as users know them */
 };
 /* Adds to what was lost. */
 void store_count_lost(struct store_ending *ending, unsigned loss, unsigned kind, uint64_t count);
 
-/* Asked every millisecond or so while work that may take long is under way. doing: what is being done, in words
- * ("finding what launched what"). 0: go on. -ETIME or -ECANCELED: stop, and the sentence says why. */
+/* Asked about every millisecond during work that may take long. doing: what the work does, in words ("finding what
+ * launched what"). 0: go on. -ETIME or -ECANCELED: stop, and the sentence says why. */
 struct store_watch {
 	int (*look)(void *context, const char *doing, char sentence[STORE_SENTENCE_BYTES]);
 	void *context;
 };
 
-/* What became of it. */
+/* The result for a capture. */
 struct store_finished {
-	bool kept;		   /* the file is there; false: nothing was recorded, and there is none */
+	bool kept;		   /* the file exists; false: nothing was recorded, and there is no file */
 	uint64_t lost[LOSS_COUNT]; /* over all kinds */
 	uint64_t moved;		   /* events whose step was put right */
 	uint64_t derive_ns, derive_cpu, summary_ns, disk_ns;
 	uint64_t since_last;		    /* ns from the last boundary until the summary was made */
 	char verdict[STORE_SENTENCE_BYTES]; /* in one line */
-	/* What is worth an administrator's attention, though the file is good; empty = nothing. */
+	/* What an administrator should know although the file is good; empty = nothing. */
 	char warning[STORE_SENTENCE_BYTES];
 };
 
-/* Puts the rows into order (steps, totals, what launched what), adds what is known beside them, writes the summary, closes the
- * file and gives it its name. facts: status (pass COMPLETE unless it is known not to be), reason and figures are
- * corrected by what is in the file. `watch` (NULL: nobody) may end the work of putting rows into order: they stay as
- * they came then, and facts->reason says so.
+/* Puts the rows into order (steps, totals, what launched what), adds what is known beside them, writes the summary,
+ * closes the file and gives it its name. facts: the status (COMPLETE, unless the caller knows that it is not), the
+ * reason and the figures are corrected by what is in the file. `watch` (NULL: nobody) may stop putting the rows into
+ * order: then they stay as they came, and facts->reason says so.
  *
  * 0, or a negative errno: the file could not be written and is gone, and facts->reason says why. */
 int store_finish(struct store *store, struct store_ending *ending, struct capture_facts *facts,

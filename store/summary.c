@@ -6,7 +6,7 @@
 #include <string.h>
 
 #define NAME_BYTES 512
-/* The row around it carries the capture's own fields, and must fit into one packet. */
+/* The row around the summary has the capture's own fields, and must fit into one packet. */
 #define SUMMARY_BYTES 49152
 
 static void add_name(cJSON *row, sqlite3_stmt *statement, int column)
@@ -40,7 +40,7 @@ static void add_count(cJSON *object, const char *key, struct store *store, const
 	cJSON_AddNumberToObject(object, key, count);
 }
 
-/* Says nothing of the GPU for a step in which it was not recorded. */
+/* A step in which the GPU was not recorded has no figures of the GPU. */
 static void add_steps(cJSON *object, struct store *store, bool cupti, uint64_t refused)
 {
 	static const char *const keys[] = {"step",    "number", "wall_ns",	 "device_busy_ns",
@@ -68,7 +68,7 @@ static void add_steps(cJSON *object, struct store *store, bool cupti, uint64_t r
 	add_count(object, "devices", store, "SELECT count(DISTINCT device) FROM step_devices");
 }
 
-/* Rows of a name, where the first column is one, and of numbers. */
+/* Rows of numbers; with `named`, the first column is a name. */
 static void add_table(cJSON *object, const char *key, struct store *store, const char *sql, bool named,
 		      const char *const *columns, int count)
 {
@@ -213,7 +213,7 @@ static void add_cost(cJSON *object, const struct store_ending *ending)
 	add_known(cost, "step_during_ns", ending->step_during);
 	cJSON_AddNullToObject(cost, "step_after_ns");
 	if (!ending->has_done) {
-		/* The agent never told: not measured, which is not 0. */
+		/* The agent did not tell: not measured, which is not 0. */
 		cJSON_AddNullToObject(cost, "enable_ns");
 		cJSON_AddNullToObject(cost, "drain_ns");
 		cJSON_AddNullToObject(cost, "agent_cpu_ns");
@@ -230,7 +230,7 @@ static void add_cost(cJSON *object, const struct store_ending *ending)
 	cJSON_AddNumberToObject(cost, "late_steps", (double)ending->late);
 }
 
-/* The longest list loses its tail until the text fits: names of hostile length are the only way to get here. */
+/* Cuts the end of the longest list until the text fits. Only names of hostile length make that necessary. */
 static char *print_within(cJSON *object)
 {
 	static const char *const lists[] = {"kernels", "ranges", "operators", "steps"};

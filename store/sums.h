@@ -1,5 +1,6 @@
-/* sums.h - adds up calls and times by key, in bounded memory: when it is full, the sums so far go to a temporary table, and in the
- * end one GROUP BY puts the parts together. For devices and API calls; operators and ranges are totals.h's. No locks. */
+/* sums.h - adds up calls and times by key, in bounded memory. When that is full, the sums so far go to a temporary
+ * table; in the end one GROUP BY adds up the parts. It is for devices and API calls; totals.h is for operators and
+ * ranges. No locks. */
 #ifndef PROFD_STORE_SUMS_H
 #define PROFD_STORE_SUMS_H
 
@@ -11,7 +12,7 @@
 
 struct store;
 
-/* What is summed, and what a, b and c of its key are. */
+/* What is added up, and what a, b and c of the key are. */
 enum sum_table {
 	SUM_NONE,
 	SUM_KERNELS,   /* mangled name, device, stream */
@@ -39,11 +40,11 @@ struct sums {
 
 void sums_init(struct sums *sums, struct memory *memory);
 void sums_deinit(struct sums *sums);
-/* Adds one call. timed: it counts in total, min and max. Groups that do not fit go to `store`; where that is NULL, the error stays
- * and sums_write returns it. */
+/* Adds one call. timed: it counts in total, min and max. Groups that do not fit go to `store`. If that is NULL, the
+ * error stays, and sums_write() returns it. */
 void sums_add(struct sums *sums, struct store *store, const struct sum *key, uint64_t time, uint64_t extra, bool timed);
-/* Writes everything into temp.sums (tab, a, b, c, step, calls, total, extra, min, max). A key has several rows where groups did
- * not fit. 0 or a negative errno. */
+/* Writes everything into temp.sums (tab, a, b, c, step, calls, total, extra, min, max). A key has several rows if
+ * groups did not fit. 0 or a negative errno. */
 int sums_write(struct sums *sums, struct store *store);
 
 #endif

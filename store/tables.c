@@ -52,7 +52,7 @@ void store_batch_deinit(struct store_batch *batch)
 	memset(batch, 0, sizeof *batch);
 }
 
-/* --- the virtual tables source_<name>: the rows of the batch, with all members as columns --- */
+/* --- the virtual tables source_<name>: the rows of the batch, each member a column --- */
 
 struct source {
 	sqlite3_vtab table;
@@ -361,7 +361,7 @@ sqlite3_stmt *store_select_events(struct store *store, unsigned kind)
 	return store_prepare(store, sql);
 }
 
-/* NULL reads as 0. `at`, `statement` and `store` are at hand. */
+/* NULL reads as 0. These use `at`, `statement` and `store`. */
 #define READ_INTEGER(value) (value) = (__typeof__(value))sqlite3_column_int64(statement, at++);
 #define READ_TIME(value) (value) = (uint64_t)sqlite3_column_int64(statement, at++) + store->base;
 #define READ_TIME_OR_NONE(value)                                                                                       \
@@ -399,7 +399,7 @@ uint64_t store_read_event(const struct store *store, sqlite3_stmt *statement, un
 #define END_EVENT(NAME, name, size) break;
 #include "proto/events.def"
 	default:
-		break; /* store_select_events has no statement for it */
+		break; /* store_select_events() has no statement for it */
 	}
 	return (uint64_t)sqlite3_column_int64(statement, 0);
 }

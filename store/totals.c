@@ -178,7 +178,7 @@ void totals_add(struct totals *totals, const union event_any *event)
 	}
 	case EVENT_STEP: {
 		uint32_t ordinal = event->head.step;
-		/* Two records of one ordinal are no agent's work: the rows decide. */
+		/* No agent writes two records with one ordinal: the rows decide. */
 		if (ordinal == 0 || !room_for_step(totals, ordinal) || totals->steps[ordinal].ordinal) {
 			totals->incomplete = true;
 			break;
@@ -189,14 +189,14 @@ void totals_add(struct totals *totals, const union event_any *event)
 			totals->step_last = ordinal;
 		break;
 	}
-	default: /* nothing of it is added up */
+	default: /* the kind has no sums */
 		break;
 	}
 }
 
 void totals_move(struct totals *totals, struct total key, uint32_t from, uint32_t to, uint64_t duration, uint64_t self)
 {
-	/* Which call an operator was folded into is not known any more. */
+	/* It is no longer known into which call an operator was folded. */
 	if (key.kind == EVENT_OPERATOR)
 		totals->incomplete = true;
 	if (totals->incomplete)

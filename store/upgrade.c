@@ -1,4 +1,4 @@
-/* upgrade.c - see upgrade.h. A daemon of an older release left the file, and its capture is gone on with. No locks. */
+/* upgrade.c - see upgrade.h. A daemon of an older release left the file, and its capture is continued. No locks. */
 #include "upgrade.h"
 #include "file.h"
 #include "proto/columns.h"
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Calls back with each table, or view, of the file; what the callback drops is not looked at any more. */
+/* Lists all tables, or views, of the file first: so the callback may drop them. */
 static void each(struct store *store, const char *type, void (*callback)(struct store *store, const char *name))
 {
 	char **names = NULL;
@@ -40,7 +40,7 @@ static void drop_view(struct store *store, const char *name)
 	sqlite3_free(sql);
 }
 
-/* An older release has no table for what it could not record. Here a view or another table has taken that name. */
+/* Drops a table in which an older release put nothing. In this release a view or another table may have the name. */
 static void drop_empty(struct store *store, const char *name)
 {
 	char *sql = sqlite3_mprintf("SELECT 1 FROM \"%w\" LIMIT 1", name);
@@ -61,7 +61,8 @@ static void add_column(struct store *store, const char *table, const char *colum
 	sqlite3_free(sql);
 }
 
-/* Members that records of a kind have got since, where its table is not empty. `wanted` is how the table is made today. */
+/* Adds the members that records of a kind have got since, if its table still exists. `wanted`: the table as this
+ * release makes it. */
 static void add_columns(struct store *store, unsigned kind)
 {
 	const char *statement = event_create_table(kind);

@@ -10,9 +10,8 @@
 struct collection {
 	int64_t row; /* rowid in garbage_collections */
 	int64_t start, end;
-	int64_t before,
-		begun; /* it began after `before`, and at `begun` at the latest; both are `start` where that is exact */
-	int64_t ran, gone; /* it ended after `ran`, and at `gone` at the latest */
+	int64_t before, begun; /* began after `before`, by `begun`; both are `start` where that is exact */
+	int64_t ran, gone;     /* ended after `ran`, by `gone` */
 	uint32_t thread;
 	uint8_t generation; /* enum garbage_generation */
 };

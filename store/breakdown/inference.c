@@ -53,9 +53,8 @@ struct walk {
 	size_t count;	    /* how many operators of networks */
 	size_t marks;	    /* marks of the activity before the run */
 	bool open;
-	bool pure; /* no operator with gradient came after the run's newest one */
-	int64_t start, end,
-		last; /* start, end: of operators without a mark yet; last: the end of the newest operator of any kind */
+	bool pure;		  /* no operator with gradient came after the run's newest one */
+	int64_t start, end, last; /* of operators without a mark; the end of the newest operator of any kind */
 	bool trains;
 };
 

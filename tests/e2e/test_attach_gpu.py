@@ -14,7 +14,7 @@ from test_gpu_seen import whole
 from test_nvtx_capture import query
 
 pytestmark = pytest.mark.skipif(os.uname().machine != "x86_64", reason="x86-64 alone")
-NOTE = "the agent was attached: how many operations CUDA graphs have that were made before is not known; shown are those that CUPTI tells of"
+NOTE = "the agent was attached: it is not known how many operations earlier CUDA graphs have; the capture shows the operations that CUPTI reports"
 
 
 def capture_of(profd, *options, attach, window="300ms"):

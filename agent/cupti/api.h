@@ -1,5 +1,5 @@
-/* api.h - the functions of libcupti and libcuda that the collector calls, and how their library was found. All are looked up by
- * name: the agent links neither, and builds without their headers.
+/* api.h - the functions of libcupti and libcuda that the collector calls, and where libcupti was found. All functions
+ * are looked up by name: the agent does not link the libraries, and builds without their headers.
  *
  * load.c fills `cupti_api` on the agent's thread, once in a process; afterwards it is only read, by any thread. */
 #ifndef PROFD_AGENT_CUPTI_API_H
@@ -49,7 +49,8 @@ enum { CUPTI_MULTIPLE_ALLOWED = 1 };
 enum { CUPTI_THREAD_ID_SYSTEM = 1 };
 enum { CUPTI_FLUSH_FORCED = 1 };
 
-/* X(needed, member, symbol, parameters); each returns a CUptiResult. What is not needed is NULL in a release that lacks it. */
+/* X(needed, member, symbol, parameters); each returns a CUptiResult. A function that is not needed is NULL in a release
+ * that lacks it. */
 #define CUPTI_FUNCTIONS(X)                                                                                             \
 	X(1, version, cuptiGetVersion, (uint32_t * ret))                                                               \
 	X(1, timestamp, cuptiGetTimestamp, (uint64_t * ret))                                                           \
@@ -104,15 +105,17 @@ OWN struct cupti_api cupti_api;
 
 /* Is a CUDA driver mapped into this process? Looks only. */
 int cupti_driver_mapped(void);
-/* Name of a tool's library that is mapped and has CUPTI, or the driver's hooks, for itself: a word for users; NULL where none. */
+/* Name of a tool, for users, if a library is mapped by which it uses CUPTI, or the driver's hooks, alone. NULL: there
+ * is none. */
 const char *cupti_other_tool(void);
-/* Is a CUPTI mapped, and no torch? Torch links it and may hold it for life without recording: that says nothing. */
+/* Is CUPTI mapped, but no torch? Torch links CUPTI even if it never records, so CUPTI beside torch shows no
+ * profiler. */
 int cupti_without_torch(void);
 /* The driver's functions above. 0, or -ENOENT. */
 int cupti_load_driver(void);
-/* Loads libcupti: the copy that is mapped already, else the one that goes with the mapped libcudart, else the one of this
- * driver's release (as cuDriverGetVersion gives it). The driver must be up. Once it has succeeded it only returns 0; else
- * -ENOENT where there is none, -ENOSYS where it lacks what is needed; `path` names what was found. */
+/* Loads libcupti: the copy that is mapped already, else the one beside the mapped libcudart or beside torch, else the
+ * one that the loader finds, first for this driver's release (as cuDriverGetVersion gives it). The driver must be up.
+ * 0, also for each later call; -ENOENT: there is none; -ENOSYS: the one at `path` lacks a needed function. */
 int cupti_load(int driver);
 
 #endif

@@ -1,7 +1,7 @@
-/* buffers.c - see buffers.h. Three sizes in one piece of address space: large buffers, when these are all in use small ones, and
- * then tiny ones, so that a job whose device is far behind, or that has very many threads, goes on being recorded for a
- * while. Free ones lie on a stack for each size; their heads carry a count, so that a compare-and-swap cannot mistake one
- * visit for another. */
+/* buffers.c - see buffers.h. One piece of address space holds buffers of three sizes: when all large ones are in use,
+ * small ones are taken, and then tiny ones. So a job whose device is far behind, or that has very many threads, can be
+ * recorded for a while longer. Free buffers lie on a stack for each size. The heads of the stacks have a count, so that
+ * a compare-and-swap sees that a head has changed and changed back. */
 #include "buffers.h"
 
 #include "../core/room.h"
@@ -18,7 +18,8 @@
 #endif
 
 enum { LARGE, SMALL, TINY, SIZES };
-/* 2 MiB hold about 8,000 launches, so that a job's thread asks for one a few times a second; NVIDIA recommends 1 to 10 MB. */
+/* 2 MiB hold about 8,000 launches, so a job's thread needs a new buffer a few times a second; NVIDIA recommends 1 to 10
+ * MB. */
 static const struct {
 	size_t bytes;
 	uint32_t count, first;
@@ -29,7 +30,7 @@ static const struct {
 };
 #define LARGE_BYTES ((size_t)2 << 20)
 #define BUFFERS 4704u
-/* Free buffers with pages behind them that are kept ready. */
+/* How many free buffers with mapped pages are kept ready. */
 #define STOCK 4u
 /* Given to CUPTI when no buffer is left: it holds one record, which nobody reads. */
 #define SCRATCH_BYTES 4096u
@@ -43,14 +44,14 @@ static struct buffer {
 } buffers[BUFFERS];
 
 static uint8_t *pool;
-/* Buffers of each size: how many the pool has address space for, and how many may be used in this recording. Near a limit of the
- * process these are fewer. */
+/* Buffers of each size: for how many the pool has address space, and how many may be used in this recording. Near a
+ * limit of the process there are fewer. */
 static uint32_t mapped[SIZES], allowed[SIZES];
 static uint8_t scratch[SCRATCH_BYTES] __attribute__((aligned(64)));
 static uint32_t generation;
 static _Atomic uint64_t heads[SIZES];  /* uses << 32 | index + 1 */
 static _Atomic uint32_t opened[SIZES]; /* buffers of each size that have ever been used */
-static _Atomic int32_t stacked[SIZES]; /* of these, on the stack */
+static _Atomic int32_t stacked[SIZES]; /* how many of these are on the stack */
 
 static unsigned class_of(uint32_t i)
 {
@@ -133,7 +134,7 @@ static uint32_t open_one(unsigned c)
 	return r < 0 ? 0 : i + 1;
 }
 
-/* What counts as memory of the process's own: what was ever made accessible, and while a capture runs all that may be. */
+/* Counts as private memory all buffers that were ever made accessible, and during a capture all that may be. */
 static void count_memory(int runs)
 {
 	static _Atomic uint64_t counted;
@@ -145,7 +146,7 @@ static void count_memory(int runs)
 	room_count(0, (int64_t)(bytes - atomic_exchange(&counted, bytes)));
 }
 
-/* As many of each size as so many bytes hold. */
+/* How many buffers of each size fit into so many bytes. */
 static void fit(uint64_t bytes, uint32_t ret_most[SIZES])
 {
 	static const uint8_t eighths[SIZES] = {[LARGE] = 5, [SMALL] = 1, [TINY] = 2};
@@ -158,7 +159,7 @@ static void fit(uint64_t bytes, uint32_t ret_most[SIZES])
 int buffers_begin(uint32_t number)
 {
 	if (!pool) {
-		/* No memory lies behind it until it is used, so it counts as address space alone. */
+		/* The pool uses no memory yet, so it counts as address space only. */
 		fit(room_space() / 2, mapped);
 		void *map =
 			mapping_new(NULL, pool_bytes(), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -183,7 +184,7 @@ int buffers_begin(uint32_t number)
 
 static void populate(uint32_t i)
 {
-	/* Before Linux 5.14 a job's thread faults on a page when it comes to it. */
+	/* Before Linux 5.14 this fails, and a job's thread faults on each page at first use. */
 	madvise(data_of(i), size_of(i), MADV_POPULATE_WRITE);
 }
 
@@ -255,7 +256,8 @@ int buffers_receive(uint8_t *data, uint32_t *ret_generation)
 		return 1;
 	if (!move(i, COLLECTED, READING))
 		return 0;
-	/* A buffer that was collected in an earlier session may hold new records. One collected in this session is done with. */
+	/* A buffer that was collected in an earlier session may hold new records. A buffer that was collected in this
+	 * session is finished. */
 	if (*ret_generation != generation)
 		return 1;
 	buffers_give(data, SIZE_MAX);
@@ -296,7 +298,7 @@ uint32_t buffers_held(uint32_t *ret_written)
 	return held;
 }
 
-/* Where the last word ends that is not 0: all were zero when CUPTI got the buffer. */
+/* The end of the last word that is not 0. The whole buffer was zero when CUPTI got it. */
 __attribute__((no_sanitize("thread"))) static size_t filled(uint32_t i)
 {
 	const volatile uint64_t *words = (const volatile uint64_t *)(void *)data_of(i);
@@ -345,7 +347,7 @@ uint8_t *buffers_collect(uint32_t *at, size_t *ret_bytes, uint32_t *ret_generati
 	return NULL;
 }
 
-/* Pages of data_of(first) and the `bytes` behind it that are there. */
+/* How many pages of the `bytes` from data_of(first) on are in memory. */
 static uint64_t resident(uint32_t first, size_t bytes)
 {
 	unsigned char pages[512];
@@ -353,7 +355,7 @@ static uint64_t resident(uint32_t first, size_t bytes)
 	uint8_t *at = data_of(first), *end = at + bytes;
 	while (at < end) {
 		size_t some = (size_t)(end - at) < sizeof pages * 4096 ? (size_t)(end - at) : sizeof pages * 4096;
-		/* Where that may not be asked: all of what was ever used. */
+		/* Where mincore() is forbidden all pages count. */
 		if (mincore(at, some, pages) < 0)
 			memset(pages, 1, sizeof pages);
 		for (size_t i = 0; i < some / 4096; i++)
@@ -378,7 +380,7 @@ void buffers_trim(void)
 {
 	static uint16_t trimmed[BUFFERS];
 	uint32_t n = 0, i;
-	/* Off the stacks meanwhile, so that nobody takes one whose content is about to go. */
+	/* The buffers are off the stacks meanwhile, so that nobody takes one before its pages are given back. */
 	for (unsigned c = 0; c < SIZES; c++)
 		while (n < BUFFERS && (i = pop(c)) != 0) {
 			madvise(data_of(i - 1), size_of(i - 1), MADV_DONTNEED);

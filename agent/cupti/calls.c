@@ -15,7 +15,7 @@ struct call {
 static struct call calls[2][CALLS_MOST];
 static uint32_t ends[2];
 
-/* Ids in a row without a name after which there are no more. */
+/* After so many ids in a row without a name there are no more. */
 #define GAP 64
 
 static int begins(const char *name, const char *with)
@@ -23,7 +23,7 @@ static int begins(const char *name, const char *with)
 	return strncmp(name, with, strlen(with)) == 0;
 }
 
-/* By what comes after "cuda" or "cu". */
+/* Decides by what comes after "cuda" or "cu". */
 static int is_wanted(const char *name)
 {
 	name += begins(name, "cuda") ? 4 : begins(name, "cu") ? 2 : 0;
@@ -55,13 +55,13 @@ static int is_wanted(const char *name)
 		"StreamWaitValue",
 		"StreamWriteValue",
 		"StreamBatchMemOp",
-		/* Code that is loaded, linked or put together: seldom, and then for long. */
+		/* Loading, linking and building of code: rare, but long. */
 		"ModuleLoad",
 		"LibraryLoad",
 		"LinkAdd",
 		"LinkComplete",
 		"GraphInstantiate",
-		/* What belongs to setting up. Seldom, too. */
+		/* Setting up. Rare, too. */
 		"StreamCreate",
 		"StreamDestroy",
 	};
@@ -89,7 +89,8 @@ void calls_learn(void)
 			const char *name = NULL;
 			if (cupti_api.callback_name(domain, id, &name) || !name || !*name)
 				continue;
-			/* From CUDA 13 on a launch by <<<>>> is __cudaLaunchKernel; readers of traces know it by its name of before. */
+			/* From CUDA 13 on a launch by <<<>>> is __cudaLaunchKernel; readers of traces know the old name
+			 * without underscores. */
 			while (*name == '_')
 				name++;
 			size_t bytes = without_version(name);

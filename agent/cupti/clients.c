@@ -1,11 +1,11 @@
 /* clients.c - see clients.h.
  *
- * We are CUPTI's client without a subscriber, and never ask for one, not even for a moment: a profiler that the job starts finds
- * CUPTI free at any time, whichever calls it uses. From 13.2 on there may be several clients, if all of them subscribe by the
- * newer calls. These shut out whoever uses the older ones, so we subscribe only beside somebody who has begun so.
+ * We use CUPTI without a subscriber, so a profiler that the job starts finds CUPTI free at any time, with any calls.
+ * From 13.2 on several clients can be there, if all of them subscribe by the newer calls. These calls shut out clients
+ * that use the older ones, so we subscribe only beside a client that has used the newer calls first.
  *
- * What matters is who records: callbacks for buffers and activity kinds are the process's before 13.2, and ours would come in the
- * place of theirs. A subscriber that records nothing is in nobody's way. */
+ * Only a client that records matters: before 13.2 callbacks for buffers and activity kinds belong to the process, and
+ * our callbacks would replace the client's. A subscriber that records nothing is not disturbed. */
 #include "clients.h"
 
 #include "buffers.h"
@@ -23,7 +23,7 @@
 #define NAME_BYTES 128
 
 static cupti_subscriber subscriber;
-static int registered; /* our callbacks have been, in this process */
+static int registered; /* our callbacks have been registered in this process */
 static uint64_t left;  /* kinds that an earlier session of ours could not switch off */
 static size_t device_bytes;
 static cupti_requested on_requested;
@@ -74,7 +74,7 @@ static int refuse_for(const char *why)
 	if (interpreter_profiles())
 		session_say(" (torch.profiler records in this process)");
 	session_say(why);
-	session_say("; kernels can be recorded when that has ended");
+	session_say("; kernels can be recorded when that tool no longer uses CUPTI");
 	return -EBUSY;
 }
 
@@ -93,7 +93,7 @@ static int has_multiple(void)
 	       cupti_api.attribute_get_v2 && cupti_api.attribute_set_v2;
 }
 
-/* Do the others let further clients in? Where several may be there, the older calls are refused. */
+/* Do the other clients allow further ones? Where several are allowed, CUPTI refuses the older calls. */
 static int others_are_several(void)
 {
 	uint8_t state = 0;
@@ -111,8 +111,9 @@ uint64_t clients_dropped(void)
 	return result ? 0 : n;
 }
 
-/* Where does a record go that we provoke? Into a buffer of ours as long as our callbacks are CUPTI's: then we are asked for a
- * buffer, or one that CUPTI has is filled further. A record that CUPTI drops says nothing, and is provoked again. */
+/* Makes CUPTI write a record, and looks where it goes. As long as our callbacks are registered it goes into a buffer of
+ * ours: then CUPTI asks us for a buffer, or a buffer of ours gets fuller. If CUPTI drops the record, that proves
+ * nothing, and the test is repeated. */
 enum clients_answer clients_replaced(uint64_t *dropped)
 {
 	enum { TRIES = 8 };
@@ -125,7 +126,7 @@ enum clients_answer clients_replaced(uint64_t *dropped)
 		size_t filled = buffers_filled();
 		if (cupti_api.enable_dump(CUPTI_KIND_DEVICE))
 			return CLIENTS_UNKNOWN;
-		/* The end of an operation changes its record, which lies there already: by less. */
+		/* The end of an operation also changes a record in a buffer, but adds less than a device's record. */
 		size_t now = buffers_filled();
 		if (times_asked() != before || (now > filled && now - filled >= device_bytes / 2))
 			return CLIENTS_OURS;
@@ -137,7 +138,7 @@ enum clients_answer clients_replaced(uint64_t *dropped)
 	return CLIENTS_UNKNOWN;
 }
 
-/* Has anybody but us activity kinds on? 1 or 0, -1 where CUPTI does not say so: before 13.2. */
+/* Has another client activity kinds on? 1 or 0; -1 where CUPTI does not tell: before 13.2. */
 static int others_have_kinds(void)
 {
 	enum { MOST = 64 };
@@ -150,8 +151,8 @@ static int others_have_kinds(void)
 	return 0;
 }
 
-/* Does somebody record? Before 13.2 CUPTI says whether anybody has registered callbacks at all; whether their kernels are on
- * shows in that the kind which excludes these cannot be. */
+/* Does another client record? Before 13.2 a flush fails if nobody has registered callbacks. If kind CONCURRENT_KERNEL
+ * is on, CUPTI refuses kind KERNEL, because the two exclude each other. */
 static int others_record(void)
 {
 	int on = others_have_kinds();
@@ -161,7 +162,7 @@ static int others_record(void)
 		uint64_t dropped = 0;
 		enum clients_answer answer = cupti_api.enable_dump ? clients_replaced(&dropped) : CLIENTS_UNKNOWN;
 		cupti_api.disable(CUPTI_KIND_DEVICE);
-		/* What was provoked is no part of a recording. */
+		/* The record that was made for the test is not part of a recording. */
 		cupti_api.flush(0);
 		if (answer == CLIENTS_OURS || left >> CUPTI_KIND_CONCURRENT_KERNEL & 1)
 			return 0;
@@ -176,7 +177,7 @@ static int others_record(void)
 
 /* ---------------------------------------------------------------- our place */
 
-/* A subscriber beside which others can be; 0 where it is there. */
+/* Subscribes in a way that allows other clients. 0, or CUPTI's answer. */
 static int join_others(void)
 {
 	cupti_subscriber mine = NULL;
@@ -201,7 +202,7 @@ int clients_look(void)
 {
 	session.shared = others_are_several();
 	if (!session.shared && others_record())
-		return refuse_for(": it records, and our callbacks would come in the place of its own");
+		return refuse_for(": it records, and our callbacks would replace its own");
 	return 0;
 }
 
@@ -215,7 +216,7 @@ int clients_find_place(void)
 
 void clients_leave(uint64_t kinds)
 {
-	/* With its subscriber all that it had on goes. */
+	/* Without its subscriber all its kinds are off. */
 	left = subscriber ? 0 : kinds;
 	if (subscriber)
 		cupti_api.unsubscribe(subscriber);
@@ -231,5 +232,5 @@ int clients_refuse(void)
 {
 	clients_leave(left);
 	session.shared = 0;
-	return refuse_for(", and it lets no other in");
+	return refuse_for(", and CUPTI serves no other tool beside it");
 }

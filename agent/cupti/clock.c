@@ -1,8 +1,8 @@
 /* clock.c - see clock.h.
  *
- * A reading is CUPTI's clock between two of CLOCK_MONOTONIC; half of what lies between these is how far it may be off. What
- * the last readings say of the next one, and by how much it differs, tells of jumps and of changes of the rate: then the stretch
- * that ends with it is doubtful by that much. */
+ * For a reading CUPTI's clock is read between two reads of CLOCK_MONOTONIC; its error is half of the time between these
+ * two. The last readings predict the next one. If that differs by more than the errors allow, the clock jumped or
+ * changed its rate, and times between the last reading and this one have an error of that size. */
 #include "clock.h"
 
 #include "agent/core/room.h"
@@ -15,7 +15,8 @@
 #define READINGS 65536
 #define DENSE 2000
 #define SPARSE_NS 100000000u
-/* The narrowest of several tries counts. A try as narrow as NARROW_NS is good enough; a try as wide as WIDE_NS was interrupted. */
+/* The narrowest of several tries counts. A try of at most NARROW_NS is good enough; a try of more than WIDE_NS was
+ * interrupted. */
 #define TRIES 5
 #define NARROW_NS 100
 #define TRIES_WIDE 50
@@ -26,16 +27,16 @@
 #define SPACING_NS 10000000u
 /* A rate is taken from readings this far apart, if there are any. */
 #define BASELINE_NS 200000000u
-/* Clocks that are disciplined may change their rate by this part of it without having stepped. */
+/* A clock that NTP adjusts may change its rate by this part without a step. */
 #define RATE_CHANGE 0.001
-/* And nobody calls less than this a jump. */
+/* A difference of less than this is no step. */
 #define STEP_NS 2000
 
 struct reading {
 	uint64_t ticks, time;
 	uint32_t error;	  /* ns, of the reading itself */
-	uint32_t stretch; /* ns, of times between the reading before and this one; saturated */
-	uint32_t epoch;	  /* first reading of the run of the clock that it belongs to */
+	uint32_t stretch; /* ns, error of times between the reading before and this one; saturated */
+	uint32_t epoch;	  /* first reading of its run: the clock has not stepped since */
 	uint32_t reserved;
 };
 
@@ -43,7 +44,7 @@ static struct reading *readings;
 static _Atomic uint32_t count;
 static _Atomic uint32_t writing;
 static _Atomic uint32_t stepped;
-static _Atomic uint32_t silent; /* the last look at CUPTI's clock had no answer */
+static _Atomic uint32_t silent; /* CUPTI's clock did not answer when it was read last */
 static _Atomic uint64_t worst;
 static clock_reader read_ticks;
 
@@ -81,8 +82,8 @@ static int take(struct reading *ret)
 	return 0;
 }
 
-/* ns a tick at the reading `at`, from the readings of its run of the clock up to there, and by which part of it that may be off.
- * 0 where they are too close together to tell. */
+/* ns per tick at the reading `at`, from the readings of its run up to there. *ret_off: the relative error. 0 where the
+ * readings are too close together. */
 static double rate_at(uint32_t at, double *ret_off)
 {
 	uint32_t from = at;
@@ -97,7 +98,7 @@ static double rate_at(uint32_t at, double *ret_off)
 	return base / ticks;
 }
 
-/* The same, of an earlier run of the clock where this one is new; 0 where nothing is known. */
+/* The same; from an earlier run where this one is too new. 0 where nothing is known. */
 static double rate_known(uint32_t at, double *ret_off)
 {
 	double rate = rate_at(at, ret_off);
@@ -108,7 +109,7 @@ static double rate_known(uint32_t at, double *ret_off)
 	return rate;
 }
 
-/* Judges `next` by the readings before it: how far it lies from what they foretell, and whether that is a step. */
+/* Compares `next` with what the readings before it predict: sets its error, and finds out whether the clock stepped. */
 static void judge(struct reading *next, uint32_t n)
 {
 	const struct reading *last = &readings[n - 1];
@@ -121,7 +122,8 @@ static void judge(struct reading *next, uint32_t n)
 	}
 	if (ticks <= 0 || beyond > elapsed * RATE_CHANGE + STEP_NS) {
 		atomic_store_explicit(&stepped, 1, memory_order_relaxed);
-		/* A run of one reading may go on at any rate, or a change of the rate would be a step for ever. */
+		/* After a run of only one reading no new run begins: its rate is not known, and a change of the rate
+		 * would count as a step again and again. */
 		if (last->epoch != n - 1 || ticks <= 0)
 			next->epoch = n;
 	}
@@ -167,7 +169,7 @@ uint64_t clock_error(int *ret_stepped, int *ret_silent)
 	uint32_t n = atomic_load_explicit(&count, memory_order_acquire);
 	*ret_stepped = (int)atomic_load_explicit(&stepped, memory_order_relaxed);
 	*ret_silent = (int)atomic_load_explicit(&silent, memory_order_relaxed);
-	/* Nobody has seen since how it runs. */
+	/* Since then nobody has seen how the clock runs. */
 	if (*ret_silent && n)
 		error += (uint64_t)((double)(sink_now() - readings[n - 1].time) * RATE_CHANGE);
 	return error;
@@ -175,7 +177,7 @@ uint64_t clock_error(int *ret_stepped, int *ret_silent)
 
 /* ---------------------------------------------------------------- conversion */
 
-/* The last reading of [first, last] whose ticks are not behind `ticks`; first where all are. */
+/* The last reading of [first, last] whose ticks are not greater than `ticks`; first where all are greater. */
 static uint32_t before(uint32_t first, uint32_t last, uint64_t ticks)
 {
 	while (first < last) {
@@ -188,7 +190,7 @@ static uint32_t before(uint32_t first, uint32_t last, uint64_t ticks)
 	return first;
 }
 
-/* The last reading of the run of the clock that `ticks` lies in, or nearest to; the newest of several. */
+/* The last reading of the run in which `ticks` lies, or to which it is nearest; the newest of several such runs. */
 static uint32_t run_of(uint64_t ticks, uint32_t n)
 {
 	uint32_t nearest = n - 1;
@@ -205,9 +207,8 @@ static uint32_t run_of(uint64_t ticks, uint32_t n)
 	}
 }
 
-/* Points the cursor to the line that holds for `ticks`. */
-/* Most of CUPTI's clocks count ns. Where a stretch of so many ticks says nothing else, within its error, its ticks are
- * ns: what two readings were off by is no rate. */
+/* Most of CUPTI's clocks count ns. If the rate over so many ticks differs from 1 by no more than the error of the
+ * readings, one tick is one ns. */
 static void count_ns(struct clock_cursor *cursor, uint64_t ticks)
 {
 	double off = (cursor->rate - 1) * (double)ticks;
@@ -215,6 +216,7 @@ static void count_ns(struct clock_cursor *cursor, uint64_t ticks)
 		cursor->rate = 1;
 }
 
+/* Points the cursor to the line that holds for `ticks`. */
 static void find(struct clock_cursor *cursor, uint64_t ticks, uint32_t n)
 {
 	uint32_t last = run_of(ticks, n), first = readings[last].epoch, at = before(first, last, ticks);
@@ -237,7 +239,8 @@ static void find(struct clock_cursor *cursor, uint64_t ticks, uint32_t n)
 		cursor->from = cursor->to = ticks;
 		return;
 	}
-	/* After the last reading; a reading of a later run says how far off that may be. */
+	/* `ticks` is after the run's last reading. If a later run follows, its first reading has the error of these
+	 * times. */
 	cursor->from = a->ticks;
 	cursor->to = last + 1 == n ? UINT64_MAX : ticks;
 	if (last + 1 < n)
@@ -249,7 +252,7 @@ uint64_t clock_convert(struct clock_cursor *cursor, uint64_t ticks)
 	uint32_t n = atomic_load_explicit(&count, memory_order_acquire);
 	if (__builtin_expect(n == 0, 0))
 		return ticks;
-	/* After the last reading of that time a new one says more. */
+	/* Looks again where a new reading follows the one that was the last. */
 	if (ticks < cursor->from || ticks > cursor->to || cursor->count == 0 ||
 	    (cursor->to == UINT64_MAX && cursor->count != n))
 		find(cursor, ticks, n);
@@ -263,7 +266,7 @@ uint64_t clock_between(const struct clock_cursor *cursor, uint64_t start, uint64
 {
 	uint64_t converted = end > start ? end - start : 0;
 	uint64_t off = converted > ticks ? converted - ticks : ticks - converted;
-	/* A jump between the two is no time that passed. */
+	/* If the clock jumped between the two, the ticks are not the time that passed. */
 	uint64_t most = 2 * cursor->error < STEP_NS ? 2 * cursor->error : STEP_NS;
 	return cursor->rate == 1 && off <= most ? ticks : converted;
 }

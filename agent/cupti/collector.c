@@ -1,6 +1,6 @@
-/* collector.c - the cupti collector's vtable: what the agent's thread does, and for how long it waits for CUPTI. All calls into
- * CUPTI and the driver are the guard's (guard.h); one that does not return in time ends the session for us, and the job and the
- * rest of the capture go on. */
+/* collector.c - the functions of the cupti collector: what the agent's thread does, and how long it waits for CUPTI.
+ * The guard (guard.h) makes all calls into CUPTI and the driver. If a call does not return in time, we give the session
+ * up, and the job and the other collectors go on. */
 #include "../core/collector.h"
 
 #include "api.h"
@@ -24,13 +24,13 @@
 /* The same where somebody waits for the answer. */
 #define ASK_FIRST_NS (400 * MILLISECOND)
 #define START_NS (10000 * MILLISECOND)
-/* What a flush takes at most while we record, before it counts as hung. */
+/* A flush during the recording that takes longer counts as hung. */
 #define TICK_NS (3000 * MILLISECOND)
-/* So often are complete records asked for, that buffers stay small and the daemon gets them early. */
+/* How often complete records are asked for, so that buffers stay small and the daemon gets the records early. */
 #define FLUSH_NS (100 * MILLISECOND)
-/* How often it is looked after while it records. */
+/* How often the collector is polled during the recording. */
 #define POLL_NS (10 * MILLISECOND)
-/* What a call may take at the least, and how much longer one may that brings records. */
+/* How long a call may take in any case, and how much longer if it brings records. */
 #define CALL_NS (100 * MILLISECOND)
 #define PATIENCE_NS (5000 * MILLISECOND)
 #define NAP_LEAST (MILLISECOND / 2)
@@ -41,7 +41,7 @@ static int yes = 1;
 static int on;	     /* kinds are enabled, or may be */
 static int hung;     /* a call did not return; CUPTI is not called again in this capture */
 static int stopping; /* the job that switches off is posted */
-static int forced;   /* incomplete records were asked for */
+static int forced;   /* records of unfinished operations were asked for */
 static uint64_t flush_at;
 static uint64_t drain_ns;
 
@@ -55,7 +55,7 @@ static void give_up(void)
 	}
 }
 
-/* As guard_wait, but it goes on as long as buffers come in: then the call is slow and not stuck. */
+/* As guard_wait, but waits longer while buffers come in, because then the call is slow and not stuck. */
 static int wait_for_guard(uint64_t patience, int *ret_result)
 {
 	uint64_t received = session_received(), more = PATIENCE_NS;
@@ -72,7 +72,7 @@ static int wait_for_guard(uint64_t patience, int *ret_result)
 }
 _Static_assert(PATIENCE_NS % CALL_NS == 0, "it counts down to 0");
 
-/* Runs a job to its end; where that does not come within `patience` the session is given up: -ETIMEDOUT. */
+/* Runs a job to its end. If it does not end within `patience`, gives the session up: -ETIMEDOUT. */
 static int run(guard_job job, void *argument, uint64_t patience)
 {
 	int result = 0;
@@ -105,7 +105,7 @@ static int cupti_probe(char *sentence, size_t bytes)
 			    "this process until it does");
 	} else if (tool) {
 		session_say(tool);
-		session_say(" is in this process and has CUPTI for itself");
+		session_say(" is in this process, and CUPTI serves no other tool beside it");
 	} else {
 		session_say("kernels, copies and calls of the CUDA API, if the process has used its GPU by then");
 	}
@@ -113,7 +113,7 @@ static int cupti_probe(char *sentence, size_t bytes)
 	return !hung && !tool;
 }
 
-/* others: is another client of CUPTI there? Else that is asked where the recording is switched on. */
+/* others not NULL: also looks for CUPTI's other clients. Without it that is done when the recording is switched on. */
 static int arm(uint64_t patience, int *others)
 {
 	static unsigned watched;
@@ -144,13 +144,13 @@ static int arm(uint64_t patience, int *others)
 		session_say(error == -ENOENT ? "" : cupti_api.path);
 		return error;
 	}
-	/* Before the handlers of libraries that were there earlier: at exit we are done before the driver is. */
+	/* Exit handlers that are registered later run earlier: so at exit we end before the driver does. */
 	life_watch_exit(&watched);
 	error = run(session_learn, NULL, patience);
 	return error ? error : run(session_ask, others, patience);
 }
 
-/* Where it failed: the reason, for the user. */
+/* Writes the reason of a failure, or the session's sentence, for the user. Returns `error`. */
 static int conclude(int error, char *sentence, size_t bytes)
 {
 	if (error == -ETIMEDOUT && hung)
@@ -160,7 +160,7 @@ static int conclude(int error, char *sentence, size_t bytes)
 	return error;
 }
 
-/* A tool that is known by its libraries; or any other that has brought CUPTI, which is then asked, as at every arming. */
+/* Looks for a tool that is known by its libraries. If CUPTI was loaded by another tool, asks CUPTI. */
 static int cupti_others(char *sentence, size_t bytes)
 {
 	const char *tool = cupti_other_tool();
@@ -188,8 +188,8 @@ static int cupti_arm(const struct collector_request *request, char *sentence, si
 	if (!error && (error = run(session_ready, NULL, START_NS)) == -ETIMEDOUT) {
 		message_text(
 			sentence, bytes,
-			"CUPTI sets itself up only once the devices have done what they have to do, and within 10 s "
-			"they had not; kernels are not recorded this time");
+			"CUPTI starts only when the devices have finished their work, and they had not within 10 s; "
+			"kernels are not recorded this time");
 		return error;
 	}
 	/* A guard that is stuck ends by itself. */
@@ -234,7 +234,7 @@ static uint64_t cupti_poll(uint64_t now, uint32_t step_thread)
 
 static void cupti_stop(void)
 {
-	/* Where the guard is busy, drain() posts it. */
+	/* If the guard is busy, drain() posts the job. */
 	stopping = on && !hung && guard_post(session_stop, NULL) == 0;
 }
 
@@ -246,8 +246,8 @@ static void nap(uint64_t *ns)
 	*ns = *ns * 2 < NAP_MOST ? *ns * 2 : NAP_MOST;
 }
 
-/* Waits until CUPTI has given back what holds records, at most until `until`; with `flush` asks it to each time. Returns how many
- * buffers it has. */
+/* Waits until CUPTI has given back all buffers with records, at most until `until`; with `flush` asks for them each
+ * time. Returns how many CUPTI still has. */
 static uint32_t wait_for_buffers(int flush, uint64_t until, uint64_t patience)
 {
 	uint32_t written;
@@ -260,11 +260,13 @@ static uint32_t wait_for_buffers(int flush, uint64_t until, uint64_t patience)
 	}
 }
 
-/* Switches off and waits for what still runs on the devices: their records alone, no device. */
+/* Switches off, and waits for records of operations that still run on the devices. It does not synchronise with the
+ * devices. */
 static void drain(uint64_t deadline)
 {
 	uint64_t now = sink_now(), time = deadline > now ? deadline - now : 0, until = deadline - time / 3;
-	/* Each call may take as long as all of them should: a deadline that has passed says nothing of a call that begins then. */
+	/* Each call may take the time that all of them should take together, because a call that begins after the
+	 * deadline needs time, too. */
 	uint64_t patience = time > CALL_NS ? time : CALL_NS;
 	if (!stopping)
 		run(session_stop, NULL, patience);
@@ -272,7 +274,8 @@ static void drain(uint64_t deadline)
 		give_up();
 	if (hung)
 		return;
-	/* Buffers that another client took over do not come back. And a flush by force would hand out its unfinished records, too. */
+	/* Buffers that went to another client do not come back to us. A forced flush would also give that client its
+	 * unfinished records. */
 	if (session.replaced) {
 		wait_for_buffers(0, sink_now() + CALL_NS / 2, patience);
 	} else {
@@ -285,8 +288,8 @@ static void drain(uint64_t deadline)
 	run(session_end, NULL, patience);
 }
 
-/* Reads the buffers that CUPTI did not give back, as fast as the daemon takes their records in. Returns how many there were. Room is
- * left for names and facts, without which the rest could not be read. */
+/* Reads the buffers that CUPTI did not give back, as fast as the daemon takes their records. Leaves room for names and
+ * facts, which other records refer to. Returns how many buffers there were. */
 static uint32_t collect(uint64_t deadline)
 {
 	uint32_t at = 0, n = 0, generation;
@@ -302,7 +305,7 @@ static uint32_t collect(uint64_t deadline)
 	return n;
 }
 
-/* Until when work that we did not see launched may have run. 0: it had ended before the recording began. */
+/* Until when work may have run whose launch we did not see. 0: it had ended before the recording began. */
 static uint64_t unknown_until(uint64_t known_from)
 {
 	uint64_t start = sink_record_start(), end = sink_record_end() ? sink_record_end() : sink_now();
@@ -344,7 +347,7 @@ static void write_session(const struct deliver_counts *counts, uint32_t collecte
 		    (!hung && session.left_on ? SESSION_LEFT_ON : 0) | (session.attached ? SESSION_ATTACHED : 0);
 	if (!hung && session.replaced)
 		e.options |= SESSION_REPLACED;
-	/* The callbacks were ours at least until our last record. */
+	/* Our callbacks were registered at least until our last record. */
 	if (session.exhausted)
 		e.missing_from = session.exhausted_at;
 	else if (session.replaced)
@@ -363,7 +366,7 @@ static void cupti_drain(uint64_t deadline)
 	uint64_t from = sink_now();
 	drain(deadline);
 	drain_ns = sink_now() - from;
-	/* Reading what CUPTI did not give back takes time, too. */
+	/* Reading the buffers that CUPTI did not give back takes time, too. */
 	uint64_t more = deadline > from ? (deadline - from) / 3 : 0;
 	uint32_t collected = collect(deadline + more);
 	deliver_end(deadline + 50 * MILLISECOND, &counts);

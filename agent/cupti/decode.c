@@ -1,8 +1,9 @@
-/* decode.c - a CUPTI record into an event record. CUPTI's worker thread; no locks, no state, no calls. See decode.h. */
+/* decode.c - makes an event record from a CUPTI record. CUPTI's worker thread; no locks, no state, no calls. See
+ * decode.h. */
 #include "decode.h"
 
-/* field_KIND_member(record, size): the member, or 0 where a record of `size` bytes does not have it. After
- * `size < first_KIND` has been ruled out the compiler knows which comparisons are always true. */
+/* field_KIND_member(record, size): the member, or 0 where a record of `size` bytes does not have it. Each decoder first
+ * returns for `size < first_KIND`; so the compiler knows which comparisons are always true. */
 #define CUPTI_FIELD(NAME, member, offset, type, from)                                                                  \
 	static inline type field_##NAME##_##member(const unsigned char *record, size_t size)                           \
 	{                                                                                                              \
@@ -43,7 +44,8 @@ int cupti_decode_kernel(const struct cupti_layout *layout, const void *record, s
 	*ret_name = FIELD(CONCURRENT_KERNEL, name);
 	uint64_t local = FIELD(CONCURRENT_KERNEL, localMemoryTotal_v2);
 	uint32_t channel = FIELD(CONCURRENT_KERNEL, channelID);
-	/* Every member is named, or the compiler clears the whole first, which takes longer than all the rest. */
+	/* Every member is named. Otherwise the compiler first clears the whole struct, which takes longer than all the
+	 * other work. */
 	*out = (struct event_kernel){
 		.head = HEAD(KERNEL, flags_of(times->start, times->end)),
 		.start = 0,
@@ -240,7 +242,7 @@ int cupti_decode_cuda_event(const struct cupti_layout *layout, const void *recor
 		.stream = FIELD(CUDA_EVENT, streamId),
 		.event = FIELD(CUDA_EVENT, eventId),
 		.event_sync = (uint32_t)FIELD(CUDA_EVENT, cudaEventSyncId),
-		/* Device 0 is one. */
+		/* 0 would be a real device. */
 		.device = HAS(CUDA_EVENT, deviceId) ? FIELD(CUDA_EVENT, deviceId) : UINT32_MAX,
 	};
 	return 1;
@@ -255,7 +257,7 @@ int cupti_decode_memory(const struct cupti_layout *layout, const void *record, s
 		return 0;
 	uint32_t operation = FIELD(MEMORY2, memoryOperationType);
 	uint32_t pool = FIELD(MEMORY2, memoryPoolConfig_memoryPoolType);
-	/* An imported pool has a process id in place of its size. */
+	/* An imported pool has a process id instead of its size. */
 	int local = pool == CUPTI_ACTIVITY_MEMORY_POOL_TYPE_LOCAL;
 	*times = (struct cupti_times){.start = FIELD(MEMORY2, timestamp)};
 	*out = (struct event_allocation){
@@ -321,13 +323,13 @@ int cupti_decode_unified_memory(const struct cupti_layout *layout, const void *r
 	uint32_t kind = FIELD(UNIFIED_MEMORY_COUNTER, counterKind);
 	uint64_t start = FIELD(UNIFIED_MEMORY_COUNTER, start);
 	uint64_t end = FIELD(UNIFIED_MEMORY_COUNTER, end);
-	/* Instants: what stands in place of their end is not one. */
+	/* These are instants: the field of the end holds something else. */
 	if (kind == CUPTI_ACTIVITY_UNIFIED_MEMORY_COUNTER_KIND_CPU_PAGE_FAULT_COUNT ||
 	    kind == CUPTI_ACTIVITY_UNIFIED_MEMORY_COUNTER_KIND_THRASHING ||
 	    kind == CUPTI_ACTIVITY_UNIFIED_MEMORY_COUNTER_KIND_REMOTE_MAP)
 		end = start;
 	*times = (struct cupti_times){.start = start, .end = end};
-	/* The record's stream is said to be invalid in every release. */
+	/* CUPTI's headers say in every release that the record's stream is invalid. */
 	*out = (struct event_unified_memory){
 		.head = HEAD(UNIFIED_MEMORY, flags_of(start, end)),
 		.address = FIELD(UNIFIED_MEMORY_COUNTER, address),

@@ -1,4 +1,4 @@
-/* decoder.c - see decoder.h. Facts of devices and threads are in known.c. */
+/* decoder.c - see decoder.h. known.c keeps facts about devices and threads. */
 #include "decoder.h"
 
 #include "decode.h"
@@ -9,8 +9,8 @@
 
 #include <string.h>
 
-/* Work that ended so long before the recording is left out, unless the device's clock turns out to be farther off. The first records
- * cannot show that yet, so a little too much is kept; derive removes it. */
+/* Work that ended this long before the recording is left out. If the device's clock has an error (skew) that is added.
+ * The first records do not show that error yet, so a little too much is kept; derive removes it. */
 #define BEFORE_NS 100000000u
 /* A difference as large as this is no clock error. */
 #define SKEW_MOST_NS 1000000000u
@@ -19,10 +19,10 @@
 /* CUPTI_ACTIVITY_SYNCHRONIZATION_TYPE_CONTEXT_SYNCHRONIZE */
 #define SYNC_OF_CONTEXT 4u
 
-/* Most ns by which an operation began before its call. */
+/* The most ns by which an operation began before its call. */
 static _Atomic uint64_t skew;
-/* In CUPTI's ticks, 0 = none: the first operation of each device, the first end of a wait for all of a context's work, and
- * the last call or operation of all. */
+/* In CUPTI's ticks, 0 = none: the first operation of each device, the first end of a wait for all work of a context,
+ * and the last call or operation. */
 static _Atomic uint64_t first_work[DEVICES], first_wait, last_record;
 
 /* ---------------------------------------------------------------- the device side */
@@ -43,9 +43,9 @@ static void latest(_Atomic uint64_t *ret, uint64_t ticks)
 		;
 }
 
-/* Converts the times into `start` and `duration`, and counts what is missing of them. Returns 0 where the operation is no part of the
- * recording. An operation without times, or one that may have run at the recording's beginning, is kept: its step is found later, by
- * its call or its time. */
+/* Converts the times into `start` and `duration`, and counts missing times. Returns 0 where the operation is no part of
+ * the recording. An operation without times, or one that may have run at the recording's beginning, is kept: its step
+ * is found later, by its call or its time. */
 static int device_times(struct decoder *d, struct event_head *head, const struct cupti_times *times,
 			uint64_t *ret_start, uint64_t *ret_duration)
 {
@@ -80,8 +80,8 @@ static void note_early(struct decoder *d, uint64_t operation, uint64_t call)
 		latest(&skew, by);
 }
 
-/* Do the operation and its call, whichever came first, lie in the wrong order? Both in CUPTI's ticks, so that our own
- * conversion has no part in it. */
+/* Did the operation begin before its call? The two records come in any order. Both times are in CUPTI's ticks, so that
+ * our conversion cannot be the cause. */
 static void pair_operation(struct decoder *d, uint32_t device, uint32_t correlation, uint64_t start)
 {
 	struct pair *p = &d->pairs[correlation & (PAIRS - 1)];
@@ -180,8 +180,8 @@ static void write_graph(struct decoder *d, const void *record)
 
 /* ---------------------------------------------------------------- the host side */
 
-/* Converts the start of a host event and finds its step. Returns 0 where it began outside of the recording. Where the clock's error
- * leaves the step in doubt, the event is flagged and counted. */
+/* Converts the start of a host event and finds its step. Returns 0 where it began outside of the recording. If the step
+ * is in doubt because of the clock's error, the event is flagged and counted. */
 static int host_step(struct decoder *d, struct event_head *head, uint64_t ticks, uint64_t *ret_start)
 {
 	int doubtful;
@@ -193,7 +193,8 @@ static int host_step(struct decoder *d, struct event_head *head, uint64_t ticks,
 		head->flags |= EVENT_FLAG_DOUBTFUL;
 		sink_lost_many(LOSS_DOUBTFUL, head->kind, 1);
 	}
-	/* A call that may belong to the first or the last step is kept: derive counts what it launched as doubtful. */
+	/* A call that may belong to the first or the last step is kept: derive counts the work that it launched as
+	 * doubtful. */
 	return head->step != 0 || (doubtful && head->kind == EVENT_API_CALL);
 }
 
@@ -233,7 +234,8 @@ static void write_call(struct decoder *d, const void *record)
 	struct waiting *w = &d->waiting[(e.thread * 0x9e3779b1u) >> 26];
 	_Static_assert(WAITING == 1u << 6, "the index above has 6 bits");
 	int wanted = d->settings->all_calls || calls_wanted(e.domain, e.cbid);
-	/* A thread's calls come in the order in which they end. A call that encloses others has their id, and comes after them. */
+	/* A thread's calls come in the order in which they end. A call that encloses others has the same correlation
+	 * id, and comes after them. */
 	int inside = w->count && w->thread == e.thread && w->correlation == e.correlation;
 	if (inside && wanted && e.domain == CALLS_RUNTIME)
 		w->count = 0;
@@ -251,7 +253,7 @@ static void write_call(struct decoder *d, const void *record)
 	if (kept)
 		known_thread(e.thread);
 	if (e.domain == CALLS_DRIVER && !d->settings->all_calls && w->count < WAITING_CALLS) {
-		/* A call that is not kept waits as well: the call around it may have begun before the boundary. */
+		/* A call that is not kept waits as well: a later call with the same id is then known to enclose it. */
 		w->thread = number;
 		w->correlation = e.correlation;
 		w->calls[w->count++] = e;
@@ -280,7 +282,7 @@ static void write_event(struct decoder *d, const void *record)
 	struct cupti_times times;
 	if (!cupti_decode_cuda_event(d->settings->layout, record, &e, &times) || !d->from)
 		return;
-	/* It mostly has no time. Then its call alone tells the step. */
+	/* The event mostly has no time. Then only its call tells the step. */
 	if (times.start ? !host_step(d, &e.head, times.start, &e.time) : d->stale || sink_record_end() != 0)
 		return;
 	sink_write(d->sink, &e);

@@ -1,5 +1,5 @@
-/* decoder.h - a record of CUPTI's becomes an event: what cannot belong to the recording is kept back; times, names and threads are converted; it
- * is written through the sink. */
+/* decoder.h - makes an event from a record of CUPTI: leaves out records that cannot belong to the recording; converts
+ * times, names and threads; writes the event through the sink. */
 #ifndef PROFD_AGENT_CUPTI_DECODER_H
 #define PROFD_AGENT_CUPTI_DECODER_H
 
@@ -11,10 +11,10 @@
 
 #include <stdatomic.h>
 
-/* Threads, of which a driver call may wait for the runtime call around it. */
+/* How many threads may have driver calls that wait for the runtime call around them, and how many calls each. */
 #define WAITING 64u
 #define WAITING_CALLS 4u
-/* Operations and calls that are held against each other at a time: powers of two. */
+/* How many operations and calls can be compared with each other at a time: a power of two. */
 #define PAIRS 8192u
 /* Names of kernels by address: direct-mapped. */
 #define NAMES 256u
@@ -30,21 +30,21 @@ struct pair {
 	uint64_t call, operation;
 };
 
-/* CUPTI keeps the text of a name as long as it delivers records that point to it, and maybe no longer. So what we know of an address
- * holds for one buffer. */
+/* CUPTI keeps a name's text as long as it delivers records that point to it, and perhaps no longer. So the name at an
+ * address is known only within one buffer. */
 struct named {
 	const char *name;
 	uint32_t buffer, id;
 };
 
-/* One thread's at a time, whoever has set `taken`. */
+/* Belongs to one thread at a time: the one that has set `taken`. */
 struct decoder {
 	_Atomic uint32_t taken;
 	uint32_t generation;
 	const struct deliver_settings *settings;
 	struct sink_thread *sink;
 	struct clock_cursor cursor;
-	uint64_t from; /* first boundary; 0 = has not come */
+	uint64_t from; /* first boundary; 0 = it has not come */
 	uint64_t now;
 	int stale;
 	uint64_t early;
@@ -55,17 +55,18 @@ struct decoder {
 	struct pair pairs[PAIRS];
 };
 
-/* A session begins: what was noted of devices and clocks in an earlier one is forgotten. */
+/* A session begins: forgets devices and clock errors of earlier sessions. */
 void decoder_begin(void);
 
-/* The decoder's taker has `sink` for the recording of this generation; what belongs to an earlier one is forgotten. */
+/* The thread that has taken the decoder writes through `sink`, for the recording of this generation. Forgets everything
+ * of earlier recordings. */
 void decoder_join(struct decoder *d, const struct deliver_settings *settings, struct sink_thread *sink,
 		  uint32_t generation);
 
 /* Writes the event of a record; `user`: the decoder. */
 void decoder_write(void *user, const void *record);
 
-/* Writes the calls of the driver API that no call of the runtime turned out to enclose. */
+/* Writes the waiting driver calls that no runtime call encloses. */
 void decoder_write_waiting(struct decoder *d);
 
 /* CLOCK_MONOTONIC ns: as in struct deliver_counts. */

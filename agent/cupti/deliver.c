@@ -14,7 +14,7 @@
 
 /* Buffers that can be decoded at the same time; CUPTI has one worker, and a flush may deliver in its caller. */
 #define DECODERS 6u
-/* A reading of the clock for each buffer, but not more often than this. */
+/* The clock is read for each buffer, but not more often than this. */
 #define SAMPLE_NS 1000000u
 
 static struct decoder decoders[DECODERS];
@@ -43,7 +43,7 @@ static void decoder_give(struct decoder *d)
 	atomic_store_explicit(&d->taken, 0, memory_order_release);
 }
 
-/* Writes each record by `d`, or none where it is NULL; returns how many there are. */
+/* Writes each record by `d`, or none where `d` is NULL; returns how many there are. */
 static uint64_t walk(struct decoder *d, uint8_t *data, size_t valid)
 {
 	struct record_walk walk = {.layout = settings.layout,
@@ -68,7 +68,8 @@ void deliver_buffer(uint8_t *data, size_t valid, int stale)
 		n = walk(d, data, valid);
 		decoder_give(d);
 	} else {
-		/* No decoder: a signal handler interrupted the recorder, or there are more threads than it follows, or nothing is recorded. */
+		/* No decoder: a signal handler interrupted the recorder, or there are more threads than the recorder
+		 * follows, or all decoders are busy, or nothing is recorded. */
 		n = sink_recording() ? walk(NULL, data, valid) : 0;
 		if (n && sink_record_start())
 			sink_lost_many(LOSS_REENTERED, 0, n);

@@ -12,7 +12,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* The driver is called on it, and whole buffers are decoded there. Address space, not memory. */
+/* This thread calls the driver and decodes whole buffers. This is address space, not memory. */
 #define STACK_BYTES (2u << 20)
 /* What the last job may take. */
 #define LAST_NS 5000000000u
@@ -124,7 +124,8 @@ void guard_post_last(guard_job job)
 	}
 }
 
-/* Counts the time between two looks, but at most this much: beyond it this thread had no processor, nor had the guard. */
+/* Counts the time between two looks, but at most 2 * LOOK_NS: if more has passed this thread got no processor, and so
+ * perhaps the guard did not either. */
 static uint64_t counted(uint64_t passed)
 {
 	return passed < 2ull * LOOK_NS ? passed : 2ull * LOOK_NS;

@@ -12,7 +12,7 @@
 
 #include <time.h>
 
-static int left_for_last; /* a kind that is switched off when all else is over */
+static int left_for_last; /* a kind is still on, and is switched off when everything else is over */
 
 static int call_enable(uint32_t kind, int dump)
 {
@@ -38,7 +38,7 @@ static int call_disable(uint32_t kind)
 	return clients_own() ? cupti_api.disable_v2(clients_own(), kind, NULL) : cupti_api.disable(kind);
 }
 
-/* Leaves out the calls of a domain that nobody wants. Where the library refuses, deliver.c leaves them out. */
+/* Switches off the calls of a domain that nobody wants. If the library refuses, decoder.c leaves them out. */
 static void leave_out_calls(unsigned domain)
 {
 	cupti_subscriber own = clients_own();
@@ -61,7 +61,7 @@ static void leave_out_calls(unsigned domain)
 	}
 }
 
-/* Counters of managed memory: bytes either way, faults of both sides, thrashing, throttling, maps (1 to 8 but for none). */
+/* Counters of managed memory: bytes to and from the device, page faults of the processor and of the device. */
 static void want_unified_memory(void)
 {
 	struct cupti_unified_counter wish[4];
@@ -75,7 +75,8 @@ static void want_unified_memory(void)
 		call_enable(CUPTI_KIND_UNIFIED_MEMORY_COUNTER, 0);
 }
 
-/* What CUPTI answers. A kind that the release does not have, or whose records cannot be read, is left out. */
+/* Switches a kind on and returns CUPTI's answer. A kind that the release does not have, or whose records cannot be
+ * read, is left out. */
 static int want(const struct cupti_layout *layout, uint32_t kind, int dump)
 {
 	int result = cupti_layout_size(layout, kind) ? call_enable(kind, dump) : CUPTI_RESULT_UNKNOWN;
@@ -86,8 +87,9 @@ static int want(const struct cupti_layout *layout, uint32_t kind, int dump)
 
 static void want_whole_graphs(const struct cupti_layout *layout)
 {
-	/* A launch of a graph that was made before its kind was on ended the job (SIGSEGV; CUDA 13.0 on an H200, each time; of CUDA 11 others
-	 * tell the same), and we always come later. So those who have seen it work with their CUDA say that in the job's environment. */
+	/* If a graph was made before this kind was on, its launch ended the job (SIGSEGV; CUDA 13.0 on an H200, each
+	 * time; others report the same of CUDA 11). We always come later than the graphs. So a user who has seen it
+	 * work with his CUDA allows it in the job's environment. */
 	if (!session.graphs_allowed) {
 		session.graphs_whole = 0;
 		session_say("graphs are recorded by their nodes: as a whole they can end a job whose graphs were made "
@@ -117,11 +119,12 @@ int kinds_enable(const struct cupti_layout *layout)
 	}
 	for (unsigned domain = CALLS_DRIVER; domain <= CALLS_RUNTIME; domain++) {
 		uint32_t kind = domain == CALLS_RUNTIME ? CUPTI_KIND_RUNTIME : CUPTI_KIND_DRIVER;
-		/* The kind first, and single calls after it: enabling a kind enables all of its calls again. */
+		/* The kind comes first and single calls after it, because enabling a kind enables all of its calls
+		 * again. */
 		if (!want(layout, kind, 0) && !session.all_calls)
 			leave_out_calls(domain);
 	}
-	/* The rest concerns no launch that is under way, and takes longer. */
+	/* The other kinds do not affect launches that are under way, and take longer. */
 	hold_release();
 	for (size_t i = 0; i < sizeof dumped; i++)
 		want(layout, dumped[i], 1);
@@ -131,7 +134,7 @@ int kinds_enable(const struct cupti_layout *layout)
 	return 0;
 }
 
-/* It takes CUPTI 2 s to switch this kind off (CUDA 13.0). */
+/* CUPTI takes 2 s to switch this kind off (CUDA 13.0). */
 #define FOR_LAST (1ull << CUPTI_KIND_UNIFIED_MEMORY_COUNTER)
 
 static void disable_among(uint64_t kinds)
@@ -167,7 +170,7 @@ void kinds_disable(void)
 		nanosleep(&nap, NULL);
 	}
 	disable_among(calls);
-	/* A subscriber takes it along. */
+	/* Where we have a subscriber, the kind ends with it. */
 	left_for_last |= session.kinds & FOR_LAST && !clients_own();
 	session.kinds &= ~FOR_LAST;
 	session.left_on = session.kinds != 0;
@@ -175,7 +178,7 @@ void kinds_disable(void)
 
 void kinds_say_refused(void)
 {
-	const char *before = "; not recorded, since it refuses: ", *word;
+	const char *before = "; CUPTI refuses to record: ", *word;
 	uint64_t kinds;
 	for (unsigned i = 0; (word = activity_word(i, &kinds)); i++)
 		if (session.refused & kinds) {

@@ -1,4 +1,5 @@
-/* known.c - see known.h. Each writer takes a slot's number first, so that nobody waits. Facts that find no slot are counted. */
+/* known.c - see known.h. Each writer takes the number of a slot first, so that nobody waits. Facts without a slot are
+ * counted as lost. */
 #include "known.h"
 
 #include "decode.h"
@@ -108,7 +109,7 @@ void known_thread(uint32_t tid)
 }
 _Static_assert(THREADS == 1u << 10, "the index above has 10 bits");
 
-/* What the kernel calls the thread; its bytes. */
+/* Reads the kernel's name of the thread. Returns its length. */
 static size_t read_name(uint32_t tid, char *to, size_t bytes)
 {
 	char path[64] = "/proc/self/task/";

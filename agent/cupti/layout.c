@@ -1,4 +1,4 @@
-/* layout.c - sizes of CUPTI's records: by version from the table, then by the library's own word. See layout.h. Any
+/* layout.c - sizes of CUPTI's records: first from the table by version, then from the library itself. See layout.h. Any
  * thread; no locks, no state. */
 #include "layout.h"
 
@@ -6,7 +6,7 @@
 
 enum {
 	PROBE_BYTES = 4096,
-	LARGEST = PROBE_BYTES / 2, /* bytes of a record; larger than any by far */
+	LARGEST = PROBE_BYTES / 2, /* bytes of a record; far more than any record has */
 };
 
 /* The version of each release, in the order of the table. */
@@ -31,7 +31,7 @@ const char *cupti_kind_name(uint32_t kind)
 	return kind < CUPTI_KIND_COUNT ? names[kind] : NULL;
 }
 
-/* The smallest record that any release has of the kind. */
+/* The smallest size of the kind's records in all known releases. */
 static size_t smallest(uint32_t kind)
 {
 	size_t least = LARGEST;
@@ -47,7 +47,7 @@ int cupti_layout_choose(struct cupti_layout *layout, uint32_t version)
 	if (version < versions[0])
 		return -ENOTSUP;
 	unsigned release = 0;
-	/* Strictly newer than the one before: of several with one number the first stays. */
+	/* `>` keeps the first of several releases with one number. */
 	for (unsigned i = 1; i < RELEASES; i++) {
 		if (versions[i] <= version && versions[i] > versions[release])
 			release = i;
@@ -55,7 +55,8 @@ int cupti_layout_choose(struct cupti_layout *layout, uint32_t version)
 	*layout = (struct cupti_layout){.version = version};
 	for (uint32_t kind = 0; kind < CUPTI_KIND_COUNT; kind++) {
 		uint16_t size = sizes[kind][release];
-		/* Sizes only grow, but for those of kinds that nobody reads. */
+		/* Of releases with one number the smallest size counts. Sizes only grow, except for kinds that nobody
+		 * reads. */
 		for (unsigned i = release; i < RELEASES && versions[i] == versions[release]; i++) {
 			if (sizes[kind][i] < size)
 				size = sizes[kind][i];
@@ -66,10 +67,10 @@ int cupti_layout_choose(struct cupti_layout *layout, uint32_t version)
 	return 0;
 }
 
-/* How far the library steps over one record of the kind; 0 where it does not. */
+/* How many bytes the library steps over for one record of the kind; 0 where it does not step. */
 static size_t step_over(uint32_t kind, cupti_next_record next)
 {
-	/* Whatever the size, a record of the same kind follows. */
+	/* The buffer is full of the kind's number, so a record of the kind follows whatever the size is. */
 	uint64_t buffer[PROBE_BYTES / sizeof(uint64_t)];
 	for (size_t i = 0; i < PROBE_BYTES / sizeof(uint64_t); i++)
 		buffer[i] = kind;
@@ -87,7 +88,7 @@ static size_t ask(uint32_t kind, cupti_next_record next, cupti_struct_size struc
 	size_t official = 0, walked = next ? step_over(kind, next) : 0;
 	if (!struct_size || struct_size(kind, 0, &official) || !official)
 		return walked;
-	/* Where they differ: what both grant. */
+	/* Where the two answers differ the smaller one is safe. */
 	return walked && walked < official ? walked : official;
 }
 

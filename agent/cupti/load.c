@@ -97,7 +97,7 @@ static const char *const names[] = {"libcupti.so.13", "libcupti.so.12", "libcupt
 static const int majors[] = {13, 12, 11, 11};
 #define NAMES (sizeof names / sizeof *names)
 
-/* Tries folder/part/name; those of the wanted major version first. */
+/* Tries folder/part/name; names of the wanted major version first. */
 static void *open_below(const char *folder, size_t folder_bytes, const char *part, int major)
 {
 	for (int wanted = 1; wanted >= 0; wanted--)
@@ -116,7 +116,7 @@ static void *open_below(const char *folder, size_t folder_bytes, const char *par
 	return NULL;
 }
 
-/* Digits at *at, which moves behind them and one dot; -1 where there are none. */
+/* Reads the number at *at, and moves *at past it and one dot; -1 where there are no digits. */
 static int number_at(const char **at)
 {
 	const char *first = *at;
@@ -131,7 +131,8 @@ static int number_at(const char **at)
 
 static void *open_beside_runtime(void)
 {
-	/* A toolkit has it below extras, a pip package of CUDA 12 in a folder of its own, one of CUDA 13 in the same. */
+	/* A pip package of CUDA 13 has libcupti in the same folder as libcudart, one of CUDA 12 in another folder, a
+	 * toolkit below extras. */
 	static const char *const parts[] = {"/", "/../../cuda_cupti/lib/", "/../extras/CUPTI/lib64/"};
 	struct search search;
 	if (!mapped("libcudart.so", &search))
@@ -150,7 +151,7 @@ static void *open_beside_runtime(void)
 	return NULL;
 }
 
-/* torch's own wheels bring both libraries, and load CUDA's runtime from a folder beside torch's. */
+/* torch's own wheels bring CUPTI and CUDA's runtime, in folders beside torch's. */
 static void *open_beside_torch(int driver)
 {
 	static const char *const parts[] = {"/../../nvidia/cuda_cupti/lib/", "/../../nvidia/cu13/lib/"};
@@ -169,7 +170,7 @@ static void *open_beside_torch(int driver)
 static void *open_library(int driver)
 {
 	struct search search;
-	/* A copy of another path would be a second CUPTI in one process: never that. */
+	/* A copy from another path would be a second CUPTI in one process, so the mapped one is used. */
 	if (mapped("libcupti.so", &search))
 		return dlopen(search.path, RTLD_LAZY | RTLD_NOLOAD);
 	void *library = open_beside_runtime();
@@ -185,7 +186,7 @@ static int bind_library(int driver)
 	cupti_api.path[0] = 0;
 	if (!opened)
 		return -ENOENT;
-	/* Never closed, whatever it lacks: its constructors have run. */
+	/* The library is never closed, even if it lacks functions, because its constructors have run. */
 	if (mapped("libcupti.so", &search))
 		memcpy(cupti_api.path, search.path, sizeof cupti_api.path);
 #define LOOK_UP(needed, member, symbol, parameters)                                                                    \

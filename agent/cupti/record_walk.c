@@ -7,7 +7,7 @@ static int next_record(const struct record_walk *walk, uint8_t *data, size_t val
 				: cupti_api.next_record(data, valid, record);
 }
 
-/* As next_record, by the layout where it knows the record. */
+/* As next_record, but by the layout's size where that is known. */
 static int step_over(const struct record_walk *walk, uint8_t *data, size_t valid, void **record)
 {
 	size_t size = cupti_layout_size(walk->layout, cupti_record_kind(*record));
@@ -22,8 +22,8 @@ static int step_over(const struct record_walk *walk, uint8_t *data, size_t valid
 	return 0;
 }
 
-/* Is there a record at `at`? We believe it where several records follow each other from there, or where they end exactly with the
- * buffer: that does not happen by chance. */
+/* Is there a record at `at`? Yes if several records follow each other from there, or if they end exactly with the
+ * buffer: both do not happen by chance. */
 static int is_record(const struct record_walk *walk, uint8_t *at, uint8_t *data, size_t valid)
 {
 	enum { SURE = 4 };
@@ -38,7 +38,8 @@ static int is_record(const struct record_walk *walk, uint8_t *at, uint8_t *data,
 	return 1;
 }
 
-/* CUPTI itself walks neither onto a marked record nor on from one. What lies where the next has to be is one then. */
+/* CUPTI itself neither steps onto a marked record nor past one. So next to a marked record, what lies at the next
+ * record's place counts as a record. */
 static int is_beside_mark(const struct record_walk *walk, const uint8_t *last, const uint8_t *at, const uint8_t *end)
 {
 	if (end - at < (ptrdiff_t)sizeof(uint64_t) ||
@@ -48,7 +49,7 @@ static int is_beside_mark(const struct record_walk *walk, const uint8_t *last, c
 	return size && size <= (size_t)(end - at);
 }
 
-/* The next record that can be read, behind one that cannot, which lies at `at` or shortly before. NULL: there is none. */
+/* Finds the next readable record from `at` on, after one that cannot be read. NULL: there is none. */
 static uint8_t *find_record(const struct record_walk *walk, uint8_t *at, uint8_t *data, size_t valid)
 {
 	enum { FAR = 1024 };
@@ -66,13 +67,15 @@ uint64_t record_walk(struct record_walk *walk, uint8_t *data, size_t valid)
 	for (;; last = record) {
 		int result = next_record(walk, data, valid, &record);
 		if (result) {
-			/* What the library answers differs between releases. The layout mostly knows where the last record ended. */
+			/* The library's answer differs between releases. The layout mostly knows where the last record
+			 * ended. */
 			size_t size = last ? cupti_layout_size(walk->layout, cupti_record_kind(last)) : 0;
 			uint8_t *at = last ? (uint8_t *)last + (size ? size : sizeof(uint64_t)) : data;
 			if (result == CUPTI_RESULT_NO_MORE || at >= data + valid)
 				break;
 			record = is_beside_mark(walk, last, at, data + valid) ? at : find_record(walk, at, data, valid);
-			/* CUPTI may still be writing to this buffer: only zeros follow its last record then, which is no loss. */
+			/* CUPTI may still be writing to this buffer. Then only zeros follow its last record, and
+			 * nothing is lost. */
 			int nothing = !record && !cupti_record_kind(at);
 			walk->gaps += record != at && !nothing;
 			if (!record)

@@ -26,9 +26,9 @@ struct session session;
 static struct cupti_layout layout;
 static int learnt;
 
-/* What the session holds of CUPTI. Written by jobs alone. */
+/* What the session has changed in CUPTI. Only jobs of the guard write it. */
 static struct {
-	int zeroed, thread_type; /* 1: ours is set, and the former one is to be restored */
+	int zeroed, thread_type; /* 1: our value is set, and the former one is to be restored */
 	uint8_t former_zeroed;
 	uint32_t former_thread_type;
 } taken;
@@ -38,10 +38,10 @@ static _Atomic uint64_t foreign, received, asked, refused_buffers;
 
 /* CUPTI 13.0 before update 1 can lock up when kernels are switched off. */
 #define VERSION_LOCKS_UP 130000u
-/* Before 13.1 update 1 launches of graphs have wrong ids in every session but the first. */
+/* Before 13.1 update 1 launches of graphs have wrong ids in every session except the first. */
 #define VERSION_GRAPH_IDS_FROM 130000u
 #define VERSION_GRAPH_IDS_UNTIL 130101u
-/* Before 12.9 CUPTI may crash where it is given no buffer. */
+/* Before 12.9 CUPTI may crash if it gets no buffer. */
 #define VERSION_NEEDS_NO_BUFFER 120900u
 
 /* ---------------------------------------------------------------- sentences */
@@ -98,7 +98,7 @@ int session_learn(void *unused)
 	if (cupti_layout_choose(&layout, version) < 0)
 		return session_refuse(
 			-ENOTSUP, "this CUPTI is older than that of CUDA 11.7, the oldest whose records are known", 0);
-	/* A library that does not answer is taken for what its version says. */
+	/* If the library does not answer, the sizes by its version stay. */
 	cupti_layout_prove(&layout, cupti_api.next_record, cupti_api.struct_size);
 	calls_learn();
 	learnt = 1;
@@ -115,7 +115,7 @@ static void requested(uint8_t **buffer, size_t *bytes, size_t *most_records)
 	*most_records = 0;
 	if (*buffer)
 		return;
-	/* The record that it is for is lost, one for each time that we are asked. Later releases count it themselves. */
+	/* Each time that CUPTI asks and gets no buffer, one record is lost. Later releases count these themselves. */
 	if (session.version >= VERSION_NEEDS_NO_BUFFER)
 		return;
 	*buffer = buffers_scratch(bytes);
@@ -186,7 +186,8 @@ int session_ask(void *others)
 		session.sentence[0] = 0;
 		session_say("CUPTI is held by another tool (");
 		session_say(tool);
-		session_say("), and serves one at a time; kernels can be recorded when that has ended");
+		session_say(
+			"), and serves one tool at a time; kernels can be recorded when that tool no longer uses CUPTI");
 		return -EBUSY;
 	}
 	if (session.version == VERSION_LOCKS_UP)
@@ -209,10 +210,10 @@ static void take_attributes(void)
 	uint8_t one = 1;
 	uint32_t system = CUPTI_THREAD_ID_SYSTEM;
 	memset(&taken, 0, sizeof taken);
-	/* CUPTI then does not clear buffers in the job's threads. */
+	/* Then CUPTI does not clear buffers in the job's threads. */
 	if (!call_attribute(CUPTI_ATTRIBUTE_ZEROED_OUT, &taken.former_zeroed, sizeof taken.former_zeroed, 0))
 		taken.zeroed = !call_attribute(CUPTI_ATTRIBUTE_ZEROED_OUT, &one, sizeof one, 1);
-	/* The job's own profiler goes by the default: pthread_self(). */
+	/* The former type is restored later, because a profiler of the job relies on the default, pthread_self(). */
 	if (clients_own()) {
 		if (!call_attribute(CUPTI_ATTRIBUTE_THREAD_ID_TYPE, &taken.former_thread_type, sizeof system, 0))
 			taken.thread_type = !call_attribute(CUPTI_ATTRIBUTE_THREAD_ID_TYPE, &system, sizeof system, 1);
@@ -238,7 +239,7 @@ static void hazards(void)
 {
 	session_say("CUPTI ");
 	session_say_number(session.version);
-	session_say(clients_own() ? ", beside other clients of it (" : " (");
+	session_say(clients_own() ? ", beside its other clients (" : " (");
 	session_say(cupti_api.path);
 	session_say(")");
 	kinds_say_refused();
@@ -247,7 +248,7 @@ static void hazards(void)
 			    "wrong ids");
 }
 
-/* *ret_result: what CUPTI answered where it does not let that be. */
+/* *ret_result: CUPTI's answer where it refused. */
 static int start_here(int *ret_result)
 {
 	struct deliver_settings settings = {&layout, session.all_calls, 0, clients_own()};
@@ -260,11 +261,11 @@ static int start_here(int *ret_result)
 	int error = clock_begin(read_ticks);
 	if (error < 0)
 		return error;
-	/* It stands already, mostly; on a machine that is full it may have gone on. */
+	/* The step thread mostly stands already; on a full machine it may have gone on. */
 	hold_ask(session.boundary_patience);
 	*ret_result = kinds_enable(&layout);
 	hold_release();
-	/* Times are converted along a line between two readings, so that two are needed before anything is recorded. */
+	/* Times are converted along a line between two readings, so two are needed before anything is recorded. */
 	struct timespec nap = {0, 1000000};
 	if (clock_sample(0) < 0)
 		return -EPROTO;
@@ -285,7 +286,7 @@ int session_ready(void *unused)
 {
 	(void)unused;
 	uint32_t type;
-	/* Any call would do that sets CUPTI up. */
+	/* This call makes CUPTI set itself up; other calls would, too. */
 	if (cupti_api.thread_type_get)
 		cupti_api.thread_type_get(&type);
 	if (buffers_begin(session.generation) < 0)
@@ -320,7 +321,7 @@ int session_start(void *unused)
 		else if (error == -ENOMEM)
 			session_refuse(error, "no memory for readings of the clock" ROOM_NEAR_LIMIT, 0);
 		else if (error == -EPROTO)
-			session_refuse(error, "CUPTI does not tell the time, without which its records mean nothing",
+			session_refuse(error, "CUPTI does not tell its time, and without it its records cannot be used",
 				       0);
 	}
 	if (error) {
@@ -336,8 +337,8 @@ int session_start(void *unused)
 
 /* ---------------------------------------------------------------- while it is on, and off */
 
-/* CUPTI gives no buffers back and asks for more. Further records would be lost in any case, and the job should not reach the end of
- * the pool, so the recording of the GPU ends here. What the buffers hold comes with the drain. */
+/* CUPTI gives no buffers back and asks for more. Further records would be lost in any case, and the job should not
+ * reach the end of the pool. So the recording of the GPU ends here. The drain brings the records in the buffers. */
 static void stop_early(void)
 {
 	session.exhausted = 1;
@@ -351,7 +352,7 @@ int session_tick(void *flush)
 	buffers_stock(0);
 	if ((buffers_scarce() || atomic_load(&refused_buffers)) && !session.exhausted)
 		stop_early();
-	/* Records that are dropped in warm-up are no loss of this recording. The question sets CUPTI's count to 0. */
+	/* Records that CUPTI drops in warm-up do not count as lost. clients_dropped() sets CUPTI's count to 0. */
 	if (!sink_record_start()) {
 		uint64_t n = clients_dropped();
 		session.dropped = sink_record_start() ? n : 0;
@@ -371,11 +372,12 @@ int session_flush(void *forced)
 int session_stop(void *unused)
 {
 	(void)unused;
-	/* Kinds are the process's, not a client's: switched off by us they are off for a profiler of the job that has begun
-	 * since, and has put its own callbacks in the place of ours. CUPTI does not say so. */
+	/* Kinds belong to the process, not to a client. A profiler of the job may have started since, and have replaced
+	 * our callbacks by its own; CUPTI does not tell us. If we switched the kinds off they would be off for that
+	 * profiler, too. */
 	session.replaced =
 		session.kinds >> CUPTI_KIND_DEVICE & 1 && clients_replaced(&session.dropped) == CLIENTS_REPLACED;
-	/* The kinds that a profiler wants stay on for it. It switches them off itself. */
+	/* The kinds that such a profiler wants stay on. It switches them off itself. */
 	uint64_t kept = 1ull << CUPTI_KIND_CONCURRENT_KERNEL | 1ull << CUPTI_KIND_MEMCPY | 1ull << CUPTI_KIND_MEMCPY2 |
 			1ull << CUPTI_KIND_MEMSET | 1ull << CUPTI_KIND_RUNTIME | 1ull << CUPTI_KIND_DRIVER |
 			1ull << CUPTI_KIND_OVERHEAD | 1ull << CUPTI_KIND_SYNCHRONIZATION;

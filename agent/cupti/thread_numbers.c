@@ -1,4 +1,5 @@
-/* thread_numbers.c - see thread_numbers.h. A later thread may take an earlier one's place: it is not known then, and never taken for it. */
+/* thread_numbers.c - see thread_numbers.h. A later thread may overwrite the slot of an earlier one. Then the earlier
+ * thread's number is unknown, and is never given the later thread's tid. */
 #include "thread_numbers.h"
 
 #include <pthread.h>

@@ -1,5 +1,6 @@
-/* collector.c - compilations by torch.compile. torch lists the last ones itself, with their times: after the recording the list is read
- * (listed.h), and what lies in the recording is written. While the job runs nothing is done for it. The agent's thread. */
+/* collector.c - compilations by torch.compile. torch itself keeps a list of the last ones with their times. After the
+ * recording this collector reads the list (listed.h), and writes the compilations of the recording. It does nothing
+ * during the recording. The agent's thread. */
 #include "../core/clock.h"
 #include "../core/collector.h"
 #include "../core/sentence.h"
@@ -12,9 +13,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Reads of memory at most: some 20 ms. Most recordings need some thousand, as there are so many modules to look through for the one. */
+/* How many reads of memory are made at most: some 20 ms. Most recordings need some thousand, because torch's module is
+ * searched among many. */
 #define READS 100000
-/* The two clocks go alike, unless somebody sets one: by so many ns, as they are read one after the other. */
+/* The distance of the two clocks changes by less than this, unless somebody sets CLOCK_REALTIME: they are read one
+ * after the other. */
 #define CLOCK_SET_NS 1000000
 
 static struct {
@@ -40,10 +43,9 @@ static int refuse(enum listed_result result, char *sentence, size_t bytes)
 	case LISTED_ABSENT:
 		return 0;
 	case LISTED_OTHER:
-		sentence_put(
-			sentence, bytes,
-			"this torch does not list when it compiled, or not in a way that is known: 2.6 and newer do",
-			NULL);
+		sentence_put(sentence, bytes,
+			     "this torch does not list its compilations in a way that profd knows; 2.6 and newer do",
+			     NULL);
 		return -ENOTSUP;
 	case LISTED_TORN:
 		break;
@@ -135,7 +137,7 @@ static uint64_t changed(const struct listed *now)
 	return now->changes - (now->list == compile.list ? compile.changes : 0);
 }
 
-/* How many the list has lost of those that were added since. */
+/* How many of the compilations that were added since then the list no longer has. */
 static uint64_t lost(const struct listed *now)
 {
 	uint64_t added = changed(now);
@@ -150,7 +152,7 @@ static void compile_drain(uint64_t deadline)
 	struct listed *now = &compile.now;
 	uint64_t began = sink_record_start();
 	int64_t ahead = clocks_apart();
-	/* A Python that has ended compiles nothing, and its list is gone. */
+	/* If Python has ended its list is gone. */
 	if (!began || !sink_record_end() || interpreter_is_ending(&compile.python))
 		return;
 	compile.python.memory.reads_left = READS;

@@ -1,5 +1,5 @@
-/* listed.c - see listed.h. The list is a deque, which counts its changes: what was read between two equal counts belongs together. An entry is
- * complete when it comes into the list, and is not changed afterwards. */
+/* listed.c - see listed.h. The list is a deque, which counts its changes. If the count is the same before and after
+ * reading, the list has not changed meanwhile. An entry is complete when it is added, and is not changed afterwards. */
 #include "listed.h"
 
 #include "agent/core/sentence.h"
@@ -19,13 +19,13 @@
 #define TYPE_DICT 264
 #define TRIES 5
 
-/* Where things were found last, as python_dict_find() has it. The agent's thread alone reads and writes them. */
+/* Where python_dict_find() found each key last. Only the agent's thread uses them. */
 static struct {
 	uint32_t module, list, type, field;
 	uint32_t id, function, file, line, start, end, reason, failure_type, failure, forward, at_run_time, operators;
 } place;
 
-/* A deque, and the item that is looked at: from the newest to the oldest. */
+/* A deque, and the place of the item that is read next: from the newest to the oldest. */
 struct deque {
 	uint64_t address, type, size, most, changes;
 	uint64_t block, index, left;
@@ -33,7 +33,7 @@ struct deque {
 
 static bool open_deque(struct python *python, uint64_t address, struct deque *ret)
 {
-	uint64_t words[9]; /* from its head on */
+	uint64_t words[9]; /* of the object, from its beginning */
 	if (!python_is_a(python, address, "collections.deque") ||
 	    !python_read(&python->memory, address, words, sizeof words))
 		return false;
@@ -109,7 +109,8 @@ static void read_rest(struct python *python, const struct python_items *of, stru
 		to->part = COMPILE_AT_RUN_TIME;
 }
 
-/* For a backward torch lists the id alone: the forward's entry says what was compiled. Older entries are looked through, too. */
+/* For a backward graph torch lists only the id; the entry of the forward graph with this id says what was compiled.
+ * Older entries are searched, too. */
 static void complete(struct python *python, const struct deque *whole, struct listed_compilation *item)
 {
 	struct deque deque = *whole;
@@ -152,7 +153,7 @@ static bool read_items(struct python *python, const struct deque *whole, uint64_
 	return true;
 }
 
-/* Do its entries have the times of torch 2.6 and newer? Fields with defaults are attributes of the class. */
+/* Do the entries have the times of torch 2.6 and newer? A field with a default is an attribute of the class. */
 static bool has_times(struct python *python, uint64_t module)
 {
 	uint64_t type = python_dict_find(python, module, "CompilationMetrics", &place.type);
@@ -168,7 +169,7 @@ enum listed_result listed_read(struct python *python, uint64_t since, struct lis
 	uint64_t module = python_module(python, "torch._dynamo.utils", &place.module);
 	if (!module)
 		return LISTED_ABSENT;
-	/* While it is being imported, it lacks what comes last. */
+	/* While the module is being imported, its last names are missing. */
 	uint64_t list = python_dict_find(python, module, "_compilation_metrics", &place.list);
 	if (!list || !has_times(python, module))
 		return LISTED_OTHER;

@@ -1,5 +1,6 @@
-/* listed.h - the compilations that torch itself lists, newest last: `_compilation_metrics` of torch._dynamo.utils, read from the job's memory
- * by copies that fail where there is none. Nothing of Python's is called, and its lock is not taken. The agent's thread. */
+/* listed.h - reads torch's own list of compilations, `_compilation_metrics` of torch._dynamo.utils, from the job's
+ * memory by copies, which fail for unmapped memory. Nothing of Python is called, and its lock is not taken. The agent's
+ * thread. */
 #ifndef PROFD_AGENT_COMPILE_LISTED_H
 #define PROFD_AGENT_COMPILE_LISTED_H
 
@@ -8,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Compilations of one recording that are kept: as many as torch lists. */
+/* How many compilations of one recording are kept: as many as torch lists. */
 #define LISTED_MOST 64
 
 struct listed_compilation {
@@ -22,10 +23,10 @@ struct listed_compilation {
 };
 
 struct listed {
-	uint64_t list;	  /* its address: another one counts anew; 0: there is none yet */
-	uint64_t changes; /* so often was something added to it, or taken away */
-	bool full;	  /* what is added takes the oldest away */
-	bool older;	  /* it may have had more of what was asked for */
+	uint64_t list;	  /* address of the list; a new list counts its changes from 0; 0: there is no list yet */
+	uint64_t changes; /* how often an entry was added or removed */
+	bool full;	  /* the list is full: a new entry removes the oldest */
+	bool older;	  /* the list may have had more of the wanted entries */
 	uint32_t count;
 	struct listed_compilation items[LISTED_MOST]; /* the newest first */
 };
@@ -33,11 +34,12 @@ struct listed {
 enum listed_result {
 	LISTED_OK,
 	LISTED_ABSENT, /* torch._dynamo has not been imported */
-	LISTED_OTHER,  /* it is there, and keeps its compilations otherwise */
-	LISTED_TORN,   /* it changed each time that it was read, or could not be read */
+	LISTED_OTHER,  /* torch._dynamo is there, but keeps its compilations in another way */
+	LISTED_TORN,   /* the list changed each time while it was read, or could not be read */
 };
 
-/* Those that ended after `since` (us since 1970; UINT64_MAX: none, but what is said of the list itself). */
+/* Reads the compilations that ended after `since` (us since 1970). UINT64_MAX: reads none, and sets only `list`,
+ * `changes` and `full`. */
 enum listed_result listed_read(struct python *python, uint64_t since, struct listed *ret);
 
 #endif

@@ -1,6 +1,6 @@
-/* blocks.c - see blocks.h. A hash table without chains: a block may lie in WINDOW places from its own on, and all of them are looked at,
- * so that none has to be marked when one is taken out. One address is one thread's at a time, from its allocation to its end: two
- * never change the same entry, and a place is taken by one compare-and-swap. */
+/* blocks.c - see blocks.h. A hash table without chains: a block lies in one of WINDOW places from its own on, and all
+ * of them are looked at. So a place needs no mark when its block is taken out. An address belongs to one thread from
+ * its allocation to its end, so two threads never change the same entry. A place is taken by one compare-and-swap. */
 #include "blocks.h"
 
 #include "../core/room.h"
@@ -14,7 +14,7 @@
 #define PLACES_MOST (1u << 20)
 #define PLACES_LEAST (1u << 12)
 #define WINDOW 16u
-/* torch aligns blocks of the CPU to 64 bytes. */
+/* Places for the blocks of one page: torch aligns CPU blocks to 64 bytes. */
 #define PAGE_PLACES 64u
 
 struct place {
@@ -57,16 +57,16 @@ uint64_t blocks_bytes(void)
 	return (uint64_t)place_count * sizeof(struct place);
 }
 
-/* The index of its own place. Blocks of one page lie side by side here too: a step's take few pages of the table, which the processor has
- * at hand, while each block's own would be a miss. */
+/* The index of the block's own place. Blocks of one page lie side by side in the table, too. So the blocks of a step
+ * use few pages of the table, which stay in the processor's cache. */
 static uint32_t place_of(uint64_t address)
 {
 	uint64_t page = (address >> 12) * 0x9e3779b97f4a7c15u;
 	return (uint32_t)(page >> 40) * PAGE_PLACES + (uint32_t)((address >> 6) + (page >> 34)) % PAGE_PLACES;
 }
 
-/* One whose end was not seen may be there still: the first place that has it or is free is taken, so that what is found first is the
- * newer one. */
+/* A block whose end was not seen may still be in the table. The first place that has the address or is free is taken,
+ * so blocks_take() finds the newer one first. */
 void blocks_put(uint64_t address, uint64_t bytes)
 {
 	struct place *room = atomic_load_explicit(&places, memory_order_acquire);

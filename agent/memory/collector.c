@@ -1,9 +1,11 @@
-/* collector.c - memory that torch's allocators give to the job's threads, and take back. torch tells its profiler of each block: of a GPU's
- * by c10::reportMemoryUsageToProfiler, always; of the CPU's by c10::ProfiledCPUMemoryReporter, which tells the former only while torch
- * profiles. All are called through slots, and while a capture wants it these lead here first.
+/* collector.c - records blocks of memory that torch's allocators give to the job's threads, and take back. torch tells
+ * its profiler each block. For a GPU's block it always calls c10::reportMemoryUsageToProfiler; for a CPU's block it
+ * calls c10::ProfiledCPUMemoryReporter, which calls the former only while torch profiles. All these functions are
+ * called through slots, and during a capture the slots lead to our hooks.
  *
- * The hooks run in any thread of the job, with torch's allocator locked, perhaps in a signal handler. What goes on from here is the call
- * as it came: the last thing that a hook does, so that an exception of C++ meets no frame of ours. */
+ * The hooks run in any thread of the job, with torch's allocator locked, perhaps in a signal handler. The last thing
+ * that a hook does is to call the real function with the same arguments, as a tail call, so that a C++ exception meets
+ * no frame of ours. */
 #include "../core/collector.h"
 #include "../core/object.h"
 #include "../core/room.h"
@@ -19,7 +21,7 @@
 /* c10::Device by value: its type in the low byte, its number in the high one. */
 #define DEVICE_CPU (FRAMEWORK_DEVICE_ALONE << 8 | FRAMEWORK_CPU)
 #define LIBRARY "libc10."
-/* How often it is looked whether something has been loaded. */
+/* How often to look whether a library has been loaded. */
 #define LOOK_NS 50000000ull
 
 static void report_hook(void *block, int64_t bytes, uint64_t total, uint64_t reserved, uint16_t device);
@@ -28,7 +30,8 @@ static void delete_hook(void *reporter, void *block);
 
 enum hook { HOOK_REPORT, HOOK_NEW, HOOK_DELETE, HOOKS };
 static struct slot_hook hooks[HOOKS] = {
-	/* In libc10 it is the CPU's reporter that calls it, which the other two see. */
+	/* Inside libc10 only the CPU's reporter calls this function, and the other two hooks see the reporter's
+	 * blocks. */
 	[HOOK_REPORT] = {.symbol = "_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE",
 			 .function = (void *)(uintptr_t)report_hook,
 			 .others_only = true},
@@ -39,7 +42,7 @@ static struct slot_hook hooks[HOOKS] = {
 
 static _Atomic uint32_t is_on;
 static uint64_t look_at, loaded;
-static unsigned looks; /* that follow a change: what was being loaded is there by then */
+static unsigned looks; /* looks after a change: an object that was being loaded then is loaded by the last look */
 
 /* ---------------------------------------------------------------- hooks */
 
@@ -71,7 +74,7 @@ static void report_hook(void *block, int64_t bytes, uint64_t total, uint64_t res
 		(void (*)(void *, int64_t, uint64_t, uint64_t, uint16_t))(uintptr_t)atomic_load_explicit(
 			&hooks[HOOK_REPORT].real, memory_order_relaxed);
 	if (records() && bytes) {
-		/* For the CPU torch tells no total but what its profiler has seen. */
+		/* For the CPU torch tells only the total that its profiler has seen, so it is left out. */
 		bool totals = (device & 0xff) != FRAMEWORK_CPU;
 		struct event_framework_allocation record = {
 			.bytes = bytes < 0 ? 0 - (uint64_t)bytes : (uint64_t)bytes,
@@ -123,7 +126,7 @@ static int find(char *sentence, size_t bytes)
 		why = "torch is not loaded in this process";
 	else if (!atomic_load(&hooks[HOOK_NEW].real) || !atomic_load(&hooks[HOOK_DELETE].real) ||
 		 !atomic_load(&hooks[HOOK_REPORT].real))
-		why = "this torch does not tell of its allocations through functions that profd knows";
+		why = "this torch does not report its allocations through functions that profd knows";
 	if (why)
 		sentence_put(sentence, bytes, why, NULL);
 	return why ? -ENOSYS : 0;
@@ -145,11 +148,11 @@ static int memory_arm(const struct collector_request *request, char *sentence, s
 		return error;
 	error = blocks_take_room();
 	if (error < 0)
-		sentence_put(sentence, bytes, "no memory to remember which block is how large", ROOM_NEAR_LIMIT, NULL);
+		sentence_put(sentence, bytes, "no memory for the sizes of blocks", ROOM_NEAR_LIMIT, NULL);
 	return error;
 }
 
-/* What is said of slots that are not ours. */
+/* Writes the sentence about slots that are not ours. */
 static void say_others(const struct slots_state *state, char *sentence, size_t bytes)
 {
 	char holder[64] = "";

@@ -1,6 +1,7 @@
-/* slot_stub.c - see slot_stub.h. A PLT begins with code that hands a word of the table, by which the loader knows the object, to the loader.
- * On x86-64 each function has code before that, which pushes the number of its slot and jumps to the beginning (linkers: GNU ld, gold,
- * lld); mold's slots lead to the beginning itself, as all do on aarch64. Code is only read where the object can be read and run. */
+/* slot_stub.c - see slot_stub.h. The first code of a PLT hands a word of the table to the loader, by which the loader
+ * knows the object. On x86-64 each function has a stub, which pushes the number of its slot and jumps to that first
+ * code (linkers: GNU ld, gold, lld). mold's slots lead to the first code itself, and so do all slots on aarch64. Code
+ * is read only where the object is readable and executable. */
 #include "slot_stub.h"
 
 #include "../core/object.h"
@@ -27,7 +28,7 @@ static bool is_beginning(const struct dl_phdr_info *info, const void *table, con
 	uint32_t page = word_at(at + 4), load = word_at(at + 8);
 	if (word_at(at) != 0xa9bf7bf0 || (page & 0x9f00001f) != 0x90000010 || (load & 0xffc003ff) != 0xf9400211)
 		return false;
-	/* 21 bits with a sign, of pages. */
+	/* A signed number of pages, 21 bits. */
 	int64_t pages = (int64_t)((uint64_t)((page >> 5 & 0x7ffff) << 2 | (page >> 29 & 3)) << 43) >> 43;
 	uintptr_t loaded =
 		(((uintptr_t)at + 4) & ~(uintptr_t)0xfff) + (uintptr_t)pages * 4096 + (load >> 10 & 0xfff) * 8;
@@ -47,7 +48,7 @@ static const unsigned char *behind(const unsigned char *at, const char *code, si
 	return memcmp(at, code, bytes) == 0 ? at + bytes : at;
 }
 
-/* An address that is told from the end of its four bytes on. */
+/* The target of four bytes that hold its distance from their end. */
 static uintptr_t relative(const unsigned char *at)
 {
 	return (uintptr_t)at + 4 + (uintptr_t)(intptr_t)(int32_t)word_at(at);
@@ -62,7 +63,7 @@ static bool is_beginning(const struct dl_phdr_info *info, const void *table, con
 	return at[0] == 0xff && at[1] == 0x35 && relative(at + 2) == (uintptr_t)table + 8;
 }
 
-/* endbr64; push NUMBER; jmp to the beginning, perhaps with bnd before it. */
+/* endbr64; push NUMBER; jmp to the PLT's first code, perhaps with a bnd prefix. */
 bool slot_stub(const struct dl_phdr_info *info, const void *table, size_t number, const void *at)
 {
 	const unsigned char *code = at;

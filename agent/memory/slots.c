@@ -1,7 +1,8 @@
-/* slots.c - see slots.h. Slots are touched only inside a dl_iterate_phdr callback: as long as it runs, the C library lets nothing be
- * unmapped. Nothing about an object is believed from one pass to the next, so one that has gone cannot be mistaken. A slot is changed by
- * compare-and-swap from a value that we know: the function itself, or the code of the object's PLT that looks the function up at the
- * first call (slot_stub.h). An object that is being loaded just now is left alone, and looked at again. */
+/* slots.c - see slots.h. Slots are touched only inside a dl_iterate_phdr callback: as long as it runs, the C library
+ * unmaps no object. Nothing about an object is kept from one pass to the next, so an object that is gone does no harm.
+ * A slot is changed by compare-and-swap from a value that we know: the function itself, or the stub in the object's PLT
+ * that looks the function up at the first call (slot_stub.h). An object that is being loaded is left alone, and looked
+ * at again. */
 #include "slots.h"
 #include "slot_stub.h"
 
@@ -24,24 +25,24 @@
 #define RELOCATION_TYPE(info) ((uint32_t)(info))
 #define RELOCATION_SYMBOL(info) ((uint32_t)((info) >> 32))
 
-/* Slots that led to the PLT and lead to us now: most that are. */
+/* How many slots that led to a stub may lead to us at a time. */
 #define UNBOUND_MOST 64
 
-/* What an object calls through slots. */
+/* An object's slots, and the functions that it calls through them. */
 struct calls {
 	const struct dl_phdr_info *info;
-	const void *table; /* that its PLT hands to the loader */
+	const void *table; /* DT_PLTGOT, which its PLT hands to the loader */
 	const ElfW(Rela) * slots;
 	size_t slot_count;
 	const ElfW(Sym) * symbols;
-	size_t symbol_count; /* that lie before the names, as linkers put them; 0: they lie elsewhere */
+	size_t symbol_count; /* symbols before the names, where linkers put them; 0: they lie elsewhere */
 	const char *names;
 	size_t names_bytes;
 	const ElfW(Dyn) * dynamic;
 	size_t entries;
 };
 
-/* musl leaves the addresses as they are in the file. */
+/* With musl the addresses are as in the file, relative to the object. */
 static const void *address_of(const struct dl_phdr_info *info, ElfW(Addr) value)
 {
 	return (const void *)(value < info->dlpi_addr ? value + info->dlpi_addr : value);
@@ -57,7 +58,7 @@ static bool calls_of(const struct dl_phdr_info *info, struct calls *ret)
 			dynamic = (const ElfW(Dyn) *)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr);
 			entries = info->dlpi_phdr[i].p_memsz / sizeof *dynamic;
 		}
-	/* The job may have protected it, whatever the object says of it. */
+	/* The job may have protected these pages, whatever the program headers say. */
 	if (!entries || !object_has(info, dynamic, entries * sizeof *dynamic, PF_R) || !peek_is_there(dynamic) ||
 	    !peek_is_there(dynamic + entries - 1))
 		return false;
@@ -89,7 +90,8 @@ static bool calls_of(const struct dl_phdr_info *info, struct calls *ret)
 	       object_has(info, ret->names, ret->names_bytes, PF_R);
 }
 
-/* Is it the library, or one that needs it? To look through all would touch each page of the names of large libraries. */
+/* Is this the library, or an object that needs it? Looking through all objects would touch each page of the names of
+ * large libraries. */
 static bool concerns(const struct calls *calls, const char *library)
 {
 	size_t bytes = strlen(library);
@@ -103,7 +105,7 @@ static bool concerns(const struct calls *calls, const char *library)
 	return false;
 }
 
-/* The symbol of a slot; NULL where its address is wild. */
+/* The symbol of a slot; NULL where it is invalid. */
 static const ElfW(Sym) * symbol_of(const struct calls *calls, const ElfW(Rela) * slot)
 {
 	uint32_t at = RELOCATION_SYMBOL(slot->r_info);
@@ -127,19 +129,19 @@ static struct slot_hook *hook_of(const struct calls *calls, const ElfW(Sym) * sy
 }
 
 struct pass {
-	const char *soname; /* how the name of the library begins */
+	const char *soname; /* beginning of the library's name */
 	struct slot_hook *hooks;
 	size_t count;
 	bool on;
-	bool follows; /* what is loaded must be what it was in the pass before */
-	bool changed; /* it was not, and nothing was done */
+	bool follows; /* the same objects must be loaded as in the pass before */
+	bool changed; /* they were not, so nothing was done */
 	uint64_t loaded, unloaded;
 	struct slots_state state;
 	void (*found)(struct pass *pass, const struct calls *calls, const ElfW(Rela) * slot, const ElfW(Sym) * symbol,
 		      struct slot_hook *hook);
 };
 
-/* What has been loaded and unloaded does not change while objects are looked at. */
+/* Notes how many objects have been loaded and unloaded; these counts do not change during a pass. */
 static void note_loads(struct pass *pass, const struct dl_phdr_info *info, size_t size)
 {
 	uint64_t loaded = 0, unloaded = 0;
@@ -179,7 +181,7 @@ static void find_definition(struct pass *pass, const struct calls *calls, const 
 	void *at = (void *)(calls->info->dlpi_addr + symbol->st_value);
 	if (symbol->st_shndx == SHN_UNDEF || !object_has(calls->info, at, 1, PF_X))
 		return;
-	/* Where there are two, the one that is known already counts. */
+	/* If there are two definitions, the one that was known before counts. */
 	if (!hook->definitions++ || at == atomic_load(&hook->real))
 		hook->found = at;
 }
@@ -192,7 +194,7 @@ static void find_definitions(struct pass *pass)
 		pass->hooks[i].found = NULL;
 	}
 	gate_iterate(pass_object, pass, GATE_OWN_NS);
-	/* The address of one that has gone stays: a thread may be late. */
+	/* If a function is gone `real` keeps its address, because a thread may be late. */
 	for (size_t i = 0; i < pass->count; i++)
 		if (pass->hooks[i].found)
 			atomic_store(&pass->hooks[i].real, pass->hooks[i].found);
@@ -210,8 +212,8 @@ size_t slots_find(const char *library, struct slot_hook *hooks, size_t count)
 
 /* ---------------------------------------------------------------- what slots hold */
 
-/* Slots that led to the PLT of their object. What is written down here is believed only where the slot holds our function, and the stub is
- * still one of this very slot. */
+/* Slots that led to a stub in the PLT of their object. An entry is used only if the slot holds our function, and the
+ * stub is still that of this slot. */
 static struct unbound {
 	void **slot;
 	void *stub;
@@ -223,7 +225,7 @@ static bool is_stub(const struct calls *calls, const ElfW(Rela) * slot, const vo
 	return slot_stub(calls->info, calls->table, (size_t)(slot - calls->slots), at);
 }
 
-/* Does the loader close the page of the slot to writers? */
+/* Does the loader write-protect the slot's page? */
 static bool is_guarded(const struct dl_phdr_info *info, uintptr_t slot, uintptr_t page)
 {
 	for (int i = 0; i < info->dlpi_phnum; i++) {
@@ -241,8 +243,8 @@ static void change(void **slot, void *from, void *to)
 	__atomic_compare_exchange_n(slot, &from, to, 0, __ATOMIC_RELEASE, __ATOMIC_RELAXED);
 }
 
-/* A page that the loader is yet to close is left to it: it may do so between a look at it and the write. A page that holds our function
- * it has closed before. */
+/* A page that the loader has still to protect is left alone: the loader may protect it between our look and our write.
+ * A page that holds our function was protected before. */
 static void change_guarded(struct pass *pass, const struct dl_phdr_info *info, void **slot, void *from, void *to)
 {
 	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), at = (uintptr_t)slot;
@@ -260,8 +262,8 @@ static void change_guarded(struct pass *pass, const struct dl_phdr_info *info, v
 	}
 }
 
-/* The loader might find another library's function under this name. So only a slot that is bound already, or whose name has a
- * single definition, is ours to take. The stub is kept: afterwards the loader looks the function up as if we had never been
+/* The loader might find another library's function of this name. So we take only a slot that is bound already, or whose
+ * name has a single definition. The stub is kept: afterwards the loader looks the function up as if we had never been
  * there. */
 static bool take_unbound(const struct slot_hook *hook, void **slot, void *stub)
 {
@@ -307,7 +309,7 @@ void slots_set(const char *library, struct slot_hook *hooks, size_t count, bool 
 {
 	int saved = errno, tries = 3;
 	struct pass pass;
-	/* What is loaded may change in between: then it is found anew. */
+	/* Objects may be loaded or unloaded between the two passes: then both are repeated. */
 	do {
 		pass = (struct pass){.soname = library, .hooks = hooks, .count = count, .on = on};
 		find_definitions(&pass);

@@ -1,5 +1,5 @@
-/* collector.c - the NVTX collector's vtable and the body of NVTX's injection entry point. The agent's thread, but for
- * nvtx_inject. */
+/* collector.c - the functions of the NVTX collector, and nvtx_inject, which NVTX's injection calls. The agent's thread,
+ * except for nvtx_inject. */
 #include "../core/collector.h"
 #include "../core/room.h"
 #include "../core/sentence.h"
@@ -20,9 +20,9 @@
 static enum { PATH_UNKNOWN, PATH_NONE, PATH_OURS, PATH_OTHER } path_state;
 static char path_name[64];
 
-/* The agent has come to a process that ran (`profd attach`): objects are searched for. */
+/* The agent has come to a process that ran already (`profd attach`): it searches for objects. */
 static int late;
-/* While it recorded, objects came whose first ranges may be missing. */
+/* During the recording objects were loaded whose first ranges may be missing. */
 static int missed;
 #define SEARCH_EVERY 100000000ull
 static uint64_t search_at;
@@ -32,7 +32,7 @@ static uint64_t stopped_at;
 int nvtx_inject(void *get_export_table)
 {
 	int saved = errno;
-	/* Without memory for handles the object stays as it is without a tool. */
+	/* Without memory for handles the object goes on without a tool. */
 	if (nvtx_names_init() == 0)
 		nvtx_objects_add((nvtx_abi_get_export_table)get_export_table);
 	errno = saved;
@@ -64,7 +64,7 @@ void nvtx_release(void)
 	nvtx_objects_set(NVTX_HOOKED_NOTHING);
 }
 
-/* What is said of slots that another tool holds; returns their number. */
+/* Adds the sentence about slots that another tool holds; returns their number. */
 static unsigned say_foreign(struct sentence *s, const char *before)
 {
 	char holder[64];
@@ -87,7 +87,7 @@ static void say_number(struct sentence *s, const char *before, uint32_t n, const
 	sentence_add(s, n == 1 ? one : more);
 }
 
-/* What is said of objects that cannot be switched; returns their number. */
+/* Adds the sentence about objects that cannot be switched; returns their number. */
 static unsigned say_shut(struct sentence *s, const char *before)
 {
 	unsigned shut = nvtx_objects_shut();
@@ -97,14 +97,14 @@ static unsigned say_shut(struct sentence *s, const char *before)
 	return shut;
 }
 
-/* Objects that were searched for and not taken in, each kind with its reason. Returns whether there are any. */
+/* Adds the sentence about objects that were found and not taken in, with the reasons. Returns whether there are any. */
 static int say_not_taken(struct sentence *s, const char *before)
 {
 	const struct nvtx_searched *searched = nvtx_searched();
 	const char *holder = *searched->holder ? searched->holder : "unknown";
 	const struct {
 		uint32_t count;
-		const char *one, *more; /* NULL: how many there are is not said */
+		const char *one, *more; /* NULL: the sentence has no number */
 		const char *why, *who, *end;
 	} reasons[] = {
 		{searched->others, " object's NVTX is", " objects' NVTX is", " held by another tool (", holder,
@@ -130,7 +130,7 @@ static int say_not_taken(struct sentence *s, const char *before)
 	return said;
 }
 
-/* For a process that ran when the agent came. */
+/* nvtx_probe() for a process that ran already when the agent came. */
 static int probe_late(struct sentence *s)
 {
 	nvtx_search();
@@ -205,7 +205,8 @@ static int nvtx_arm(const struct collector_request *request, char *sentence, siz
 		sentence_add(&s, "no memory for open ranges" ROOM_NEAR_LIMIT);
 		return r;
 	}
-	/* What would not be recorded is not to look like a job without ranges. */
+	/* If ranges cannot be recorded the collector fails here; otherwise the job would look like one without
+	 * ranges. */
 	if (late && !nvtx_probe(sentence, bytes))
 		return -ENODATA;
 	nvtx_hooks_prepare();
@@ -268,7 +269,7 @@ static void nvtx_drain(uint64_t deadline)
 
 static void nvtx_disarm(void)
 {
-	/* Nothing: a late hook may still look at all of it. */
+	/* Keeps everything, because a late hook may still use it. */
 }
 
 const struct collector_ops collector_nvtx = {

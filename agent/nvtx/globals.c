@@ -1,5 +1,5 @@
-/* globals.c - see globals.h. What is read is read by the kernel, so that it need not be there; what is written is written only after all
- * of the variable has been proved, into memory that the kernel has just found writable, slot by slot, by compare-and-swap. */
+/* globals.c - see globals.h. The kernel reads the memory, so it may be unmapped. We write only after the whole variable
+ * has been proved, into memory that the kernel has just found writable, slot by slot, by compare-and-swap. */
 #include "globals.h"
 
 #include "objects.h"
@@ -15,7 +15,7 @@
 /* NVTX has 2 and 3 so far. */
 #define VERSION_LAST 15
 
-/* May be written, and the loader has not write-protected it after relocating. */
+/* Is this writable data that the loader has not write-protected after relocating? */
 static int is_writable_data(const struct dl_phdr_info *info, uintptr_t at, size_t bytes)
 {
 	if (!object_has(info, (const void *)at, bytes, PF_W))
@@ -75,8 +75,8 @@ static const struct nvtx_hook *hook_of(size_t slot)
 	return NULL;
 }
 
-/* A function of another tool in one of the slots; 0: there is none. One of the object's own is a tool's once it is initialised: one that
- * was compiled in. */
+/* A function of another tool in one of the slots; 0: there is none. If NVTX is initialised and a slot has a function of
+ * the object itself, a tool was compiled into the object. */
 static uintptr_t other_function(const struct dl_phdr_info *info, const struct nvtx_abi_globals *copy)
 {
 	for (size_t i = 0; i < NVTX_ABI_SLOTS; i++) {
@@ -90,8 +90,8 @@ static uintptr_t other_function(const struct dl_phdr_info *info, const struct nv
 	return 0;
 }
 
-/* Does what NVTX does at the first call when a tool answers. Its state comes last: whatever happens before, a fork too, leaves a
- * variable that works. Where a thread makes the first call meanwhile, all slots become NULL. */
+/* Does what NVTX does at the first call when there is a tool. The state is written last: if anything happens before,
+ * also a fork, the variable still works. If a thread makes the first call meanwhile, NVTX sets all slots to NULL. */
 static int claim(const struct dl_phdr_info *info, struct nvtx_abi_globals *globals)
 {
 	for (size_t i = 0; i < NVTX_ABI_SLOTS; i++) {

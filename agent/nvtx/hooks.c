@@ -1,7 +1,7 @@
-/* hooks.c - the functions that stand in the objects' slots: what NVTX calls become in the sink.
+/* hooks.c - the functions that are put into the objects' slots: they write NVTX calls into the sink.
  *
- * Any thread of the job, signal handlers too. Nothing here blocks, allocates or touches errno; all memory it reaches
- * outlives every recording. A hook may run late, when its slot is NULL already: then the sink turns it away. */
+ * Any thread of the job, signal handlers too. Nothing here blocks, allocates or changes errno. The memory used here is
+ * never unmapped. A hook may run late, when its slot is NULL already: then the sink refuses it. */
 #include "hooks.h"
 
 #include "names.h"
@@ -16,7 +16,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
-/* Number of the recording, for start/end ranges: one that was opened in an earlier one is not recorded. */
+/* Number of the recording. A start/end range that was opened in an earlier recording is not recorded. */
 static _Atomic uint32_t recording;
 /* The recording whose open start/end ranges have been written as clipped. */
 static _Atomic uint32_t clipped;
@@ -31,7 +31,7 @@ struct label {
 	uint8_t ends_step;
 };
 
-/* The attributes as far as the caller's `size` says that they are there. */
+/* The attributes that are there by the caller's `size`; the others are zero. */
 static inline const struct nvtx_abi_attributes *attributes_of(const struct nvtx_abi_attributes *given,
 							      struct nvtx_abi_attributes *copy)
 {
@@ -42,7 +42,7 @@ static inline const struct nvtx_abi_attributes *attributes_of(const struct nvtx_
 		return copy;
 	size_t size = given->size;
 	memcpy(copy, given, size);
-	/* A field that the caller gave only a part of counts as not given. */
+	/* A field of which the caller gave only a part counts as not given. */
 	copy->message_type = 0;
 	if (size < offsetof(struct nvtx_abi_attributes, message_type))
 		copy->payload_type = 0;
@@ -53,8 +53,8 @@ static inline const struct nvtx_abi_attributes *attributes_of(const struct nvtx_
 	return copy;
 }
 
-/* Interns a message (`thread` is NULL where nothing is recorded) and finds out whether the end of a range of this name
- * is a step's. */
+/* Interns a message (`thread` is NULL where nothing is recorded) and finds out whether a range of this name is a
+ * step. */
 static inline uint32_t name_of(struct sink_thread *thread, int type, const void *message, uint8_t kind,
 			       uint8_t *ret_ends_step)
 {
@@ -64,7 +64,7 @@ static inline uint32_t name_of(struct sink_thread *thread, int type, const void 
 	size_t bytes = 0;
 	uint32_t id = 0;
 	if (type == NVTX_ABI_MESSAGE_ASCII) {
-		/* Most are constants of the program, which the thread knows by their address. */
+		/* Most messages are constants of the program, which are looked up by their address. */
 		if (thread && message && !(ret_ends_step && step_range_wanted()))
 			return sink_string_static(thread, message, kind);
 		text = message;
@@ -103,7 +103,7 @@ static void label_of(struct sink_thread *thread, struct nvtx_text *domain, const
 	ret->category = nvtx_category_id(thread, domain, a->category, kind);
 	if (a->color_type == NVTX_ABI_COLOR_ARGB)
 		ret->color = a->color;
-	/* Extended payloads are pointers into the job: nothing that a capture could hold. */
+	/* Extended payloads are pointers into the job's memory, so they are left out. */
 	if (a->payload_type > 0 && a->payload_type <= NVTX_ABI_PAYLOAD_LAST) {
 		ret->payload_type = (uint8_t)a->payload_type;
 		ret->payload = a->payload;
@@ -118,7 +118,7 @@ static inline void label_of_name(struct sink_thread *thread, int type, const voi
 	ret->name = name_of(thread, type, message, kind, kind == EVENT_RANGE ? &ret->ends_step : NULL);
 }
 
-/* What an event is called: `type` 0 = by attributes, else enum nvtx_abi_message and a name. */
+/* The label of any event. `type` 0: `what` are attributes; else enum nvtx_abi_message, and `what` is a name. */
 static inline void label_any(struct sink_thread *thread, struct nvtx_text *domain, int type, const void *what,
 			     uint8_t kind, struct label *ret)
 {
@@ -153,7 +153,7 @@ static inline int push(struct nvtx_text *domain, int type, const void *what)
 			f->payload_type = label.payload_type;
 			f->start = sink_stamp();
 		} else if (below) {
-			/* Too deep, and counted as such: its pop must not be taken for that of the range below. */
+			/* Too deep, and counted as such. Its pop must not close the range below. */
 			below->beyond++;
 		}
 		level = (int)above;
@@ -172,7 +172,7 @@ static inline int pop(struct nvtx_text *domain)
 	int level = NVTX_ABI_NO_TRACKING;
 	struct sink_thread *t = sink_enter_pop();
 	if (t) {
-		/* None: it was pushed before the hooks were on. */
+		/* NULL: the range was pushed before the hooks were on. */
 		struct sink_frame *f = sink_find(t, RANGE_SOURCE_NVTX_PUSH_POP, key);
 		if (f) {
 			level = (int)(f->level + f->beyond);
@@ -249,7 +249,7 @@ static void opened_clip(struct sink_thread *t, const struct nvtx_opened *range, 
 		sink_lost(LOSS_CLIPPED, EVENT_RANGE);
 }
 
-/* Where it is not recorded the range's handle is 0, as without a tool. */
+/* A range that is not recorded has the handle 0, as without a tool. */
 static inline uint64_t range_start(struct nvtx_text *domain, int type, const void *what)
 {
 	struct label label;
@@ -275,7 +275,7 @@ static inline uint64_t range_start(struct nvtx_text *domain, int type, const voi
 			if (range.step)
 				sink_lost(LOSS_TOO_DEEP, EVENT_RANGE);
 		} else if (atomic_load(&clipped) == range.generation && nvtx_opened_take(handle, &range)) {
-			/* It came after the agent's thread had written what was open. */
+			/* The agent's thread has already written the ranges that were open. */
 			opened_clip(t, &range, atomic_load(&clipped_at));
 		}
 		sink_leave(t);
@@ -302,7 +302,7 @@ static void range_end(uint64_t handle)
 			opened_write(t, &range, now, elsewhere ? EVENT_FLAG_ASYNC : 0, elsewhere ? thread : 0);
 			sink_leave(t);
 		} else if (range.step) {
-			/* A signal handler ends it, in the middle of the recorder. */
+			/* A signal handler that interrupted the recorder ends the range. */
 			sink_lost(LOSS_REENTERED, EVENT_RANGE);
 		}
 	}
@@ -339,7 +339,7 @@ static uint64_t domain_range_start_ex(const void *domain, const struct nvtx_abi_
 void nvtx_hooks_prepare(void)
 {
 	struct nvtx_opened range;
-	/* Ranges that only ended steps; recorded ones have been clipped. */
+	/* Forgets ranges that were open only to end steps; recorded ones have been clipped. */
 	for (uint32_t at = 0; nvtx_opened_sweep(&at, &range);)
 		;
 	uint32_t next = atomic_load(&recording) + 1;
@@ -431,7 +431,7 @@ static const void *domain_create_w(const wchar_t *name)
 
 static void domain_destroy(const void *domain)
 {
-	/* Another object may know the domain of this name by the same handle. */
+	/* Another object may use the same handle for the domain of this name, so it stays. */
 	(void)domain;
 }
 

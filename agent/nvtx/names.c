@@ -2,7 +2,7 @@
  *
  * Any thread, at any time, also in a child after a fork. No locks: entries are written once and then published by a
  * compare-and-swap; nothing is ever freed or moved. Domains, strings and names of categories are all texts in one
- * table, told apart by their scope; a handle is the address of a text. */
+ * table; their scope says which they are. A handle is the address of a text. */
 #include "names.h"
 #include "../core/room.h"
 #include "../../proto/limits.h"
@@ -19,7 +19,7 @@
 #define CATEGORIES 4096u
 #define CATEGORY_PROBES 64u
 #define WIDE_BUFFERS 8u
-/* One byte beyond the longest text that the sink keeps, so that it sees, and counts, that there was more. */
+/* One byte more than the longest text that the sink keeps, so that the sink sees, and counts, that the text is cut. */
 #define KEPT_BYTES (LIMIT_STRING_BYTES + 1u)
 #define WIDE_BYTES (KEPT_BYTES + 3u)
 
@@ -59,7 +59,7 @@ int nvtx_names_init(void)
 {
 	if (atomic_load_explicit(&the_names, memory_order_acquire))
 		return 0;
-	/* A thread of the job's, whose filter may forbid what room_try() asks the kernel. */
+	/* This may be a thread of the job, whose filter may forbid the system calls of room_try(). */
 	struct names *fresh = mapping_new(NULL, sizeof *fresh, PROT_READ | PROT_WRITE,
 					  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (!fresh)
@@ -100,7 +100,7 @@ static int is_same(const struct nvtx_text *a, uint64_t hash, uint32_t scope, con
 	return a->hash == hash && a->scope == scope && a->bytes == bytes && memcmp(a->text, text, bytes) == 0;
 }
 
-/* An entry of its own, not published yet; NULL where there is no room. */
+/* Takes an entry that is not published yet; NULL where there is no room. */
 static struct nvtx_text *text_take(struct names *n, uint64_t hash, uint32_t scope, const char *text, uint32_t bytes)
 {
 	uint32_t number = atomic_load_explicit(&n->text_count, memory_order_relaxed);
@@ -124,7 +124,7 @@ static struct nvtx_text *text_take(struct names *n, uint64_t hash, uint32_t scop
 	return fresh;
 }
 
-/* The one text of this scope; NULL where there is no room for it. */
+/* The entry of this text in this scope, made if need be; NULL where there is no room. */
 static struct nvtx_text *text_of(struct names *n, uint32_t scope, const char *text, size_t given)
 {
 	uint32_t bytes = (uint32_t)(given > KEPT_BYTES ? KEPT_BYTES : given);
@@ -159,7 +159,7 @@ static uint32_t scope_of(const struct names *n, const struct nvtx_text *domain)
 {
 	if (!domain)
 		return SCOPE_DEFAULT;
-	/* The domain that stands for too many shares the last scope. */
+	/* All domains for which there is no room share the last scope. */
 	return domain == &n->many_domains ? TEXTS + 1 : (uint32_t)(domain - n->texts) + 1;
 }
 
@@ -237,7 +237,7 @@ uint32_t nvtx_text_id(struct sink_thread *thread, struct nvtx_text *text, uint8_
 		return 0;
 	}
 	uint32_t id = sink_string(thread, text->text, text->bytes, kind);
-	/* What is cut is counted each time. */
+	/* The id of a cut text is not kept, so that each cut is counted. */
 	if (id && generation && text->bytes <= LIMIT_STRING_BYTES)
 		atomic_store_explicit(&text->interned, (uint64_t)generation << 32 | id, memory_order_relaxed);
 	return id;
@@ -274,7 +274,7 @@ void nvtx_category_name(struct nvtx_text *domain, uint32_t category, const char 
 		return;
 	struct nvtx_text *text = text_of(n, scope_of(n, domain), name, bytes);
 	struct category *c = text ? category_find(n, category_key(n, domain, category), 1) : NULL;
-	/* Where there is no room its events show its number. */
+	/* Without room the category's events show its number. */
 	if (c)
 		atomic_store_explicit(&c->name, text, memory_order_release);
 }

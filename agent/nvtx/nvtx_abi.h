@@ -1,14 +1,14 @@
-/* nvtx_abi.h - the part of NVTX's binary interface that the collector speaks, written down here because the agent is
- * built without NVIDIA's headers. Source of every number and layout: nvToolsExt.h and nvtxDetail/nvtxTypes.h of NVTX v3
- * (the headers that the PyPI wheel nvidia-nvtx carries under nvidia/nvtx/include/nvtx3); names follow theirs. The older
- * libnvToolsExt.so.1 speaks the same interface. tests/unit/test_nvtx_abi.c compares this file with the real headers. */
+/* nvtx_abi.h - the part of NVTX's binary interface that the collector uses. It stands here because the agent is built
+ * without NVIDIA's headers. All numbers and layouts come from nvToolsExt.h and nvtxDetail/nvtxTypes.h of NVTX v3
+ * (headers of the PyPI wheel nvidia-nvtx under nvidia/nvtx/include/nvtx3), and most names, too. The older
+ * libnvToolsExt.so.1 has the same interface. tests/unit/test_nvtx_abi.c compares this file with the real headers. */
 #ifndef PROFD_AGENT_NVTX_NVTX_ABI_H
 #define PROFD_AGENT_NVTX_NVTX_ABI_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-/* nvToolsExt.h: NVTX_NO_PUSH_POP_TRACKING, what push and pop answer without a tool. */
+/* nvToolsExt.h: NVTX_NO_PUSH_POP_TRACKING, which push and pop return without a tool. */
 #define NVTX_ABI_NO_TRACKING (-2)
 
 /* nvtxTypes.h: NvtxExportTableID. */
@@ -62,12 +62,12 @@ enum nvtx_abi_message {
 	NVTX_ABI_MESSAGE_REGISTERED = 3,
 };
 
-/* nvToolsExt.h: nvtxColorType_t, and the largest nvtxPayloadType_t whose value stands in the attributes themselves
- * (extended payloads are pointers). */
+/* nvToolsExt.h: nvtxColorType_t, and the last nvtxPayloadType_t whose value is in the attributes themselves (extended
+ * payloads are pointers). */
 #define NVTX_ABI_COLOR_ARGB 1
 #define NVTX_ABI_PAYLOAD_LAST 6
 
-/* nvToolsExt.h: nvtxEventAttributes_v2. A caller states in `size` how much of it there is. */
+/* nvToolsExt.h: nvtxEventAttributes_v2. `size` says how many bytes of it the caller has given. */
 struct nvtx_abi_attributes {
 	uint16_t version;
 	uint16_t size;
@@ -112,19 +112,19 @@ struct nvtx_abi_version {
 	void (*set_injection_version)(uint32_t version);
 };
 
-/* nvtxImpl.h: nvtxGlobals_t, the same in all releases that the wheels have, of CUDA 11.7 to 13.0. The functions of the modules core,
- * CUDA, OpenCL, CUDA runtime, core2 and sync, one after the other, then for each module its table: NULL, the addresses of its
- * functions, NULL. */
+/* nvtxImpl.h: nvtxGlobals_t, the same in all releases that the wheels have, of CUDA 11.7 to 13.0. First the functions
+ * of the modules core, CUDA, OpenCL, CUDA runtime, core2 and sync, then a table for each module: NULL, the addresses of
+ * its function pointers, NULL. */
 #define NVTX_ABI_MODULES                                                                                               \
 	{                                                                                                              \
 		15, 8, 14, 6, 15, 6                                                                                    \
 	}
 #define NVTX_ABI_SLOTS 64
-#define NVTX_ABI_CORE_SLOT 0   /* that of id 1 */
-#define NVTX_ABI_CORE2_SLOT 43 /* that of id 1 */
-#define NVTX_ABI_CORE_COUNT 16 /* what a table says of itself: ids, and 0 */
+#define NVTX_ABI_CORE_SLOT 0   /* index of id 1 in `slots` */
+#define NVTX_ABI_CORE2_SLOT 43 /* index of id 1 in `slots` */
+#define NVTX_ABI_CORE_COUNT 16 /* the size that a table gives: its ids, and 0 */
 #define NVTX_ABI_CORE2_COUNT 16
-#define NVTX_ABI_CORE_TABLE 0 /* where it begins in `tables` */
+#define NVTX_ABI_CORE_TABLE 0 /* index of the table's first entry in `tables` */
 #define NVTX_ABI_CORE2_TABLE 51
 struct nvtx_abi_globals {
 	uint32_t state, padding;

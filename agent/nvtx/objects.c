@@ -1,10 +1,10 @@
 /* objects.c - the objects of the process that carry NVTX, and the function pointers in them.
  *
- * nvtx_objects_add runs in threads of the job (each object's first NVTX call), the rest in the agent's thread. No lock
- * of ours: an entry has a version that every change of owner moves on, and what is read from it is used only if the
- * version has stayed and the object that is mapped now is the one that was entered. Slots are touched only inside a
- * dl_iterate_phdr callback: as long as it runs, the C library lets nothing be unmapped. A slot is changed by
- * compare-and-swap from a value that we know, so that what another tool has put there stays. */
+ * nvtx_objects_add runs in threads of the job (each object's first NVTX call), the other functions in the agent's
+ * thread. There is no lock of ours: an entry has a version that grows with every change of owner. Values read from an
+ * entry are used only if the version has not changed, and the object that is mapped now is the one that was entered.
+ * Slots are touched only inside a dl_iterate_phdr callback: as long as it runs, the C library unmaps no object. A slot
+ * is changed by compare-and-swap from a value that we know, so a function of another tool stays. */
 #include "objects.h"
 
 #include "globals.h"
@@ -27,7 +27,7 @@ enum { ENTRY_FREE = 0, ENTRY_BUSY = 1, ENTRY_LIVE = 2, ENTRY_STATES = 3 };
 
 struct object {
 	_Atomic uint64_t state;
-	/* Which mapped object: its base, and a fingerprint of its program headers and place. */
+	/* The mapped object: its base, and a fingerprint of its program headers and address. */
 	_Atomic uintptr_t base;
 	_Atomic uint64_t print;
 	_Atomic uintptr_t core, core2; /* nvtx_abi_table, in the object's own memory */
@@ -54,7 +54,7 @@ struct snapshot {
 
 /* ---------------------------------------------------------------- slots */
 
-/* The address of the object's function pointer for `hook`; NULL where it has none, or a wild one. */
+/* The address of the object's function pointer for `hook`; NULL where there is none, or an invalid one. */
 static nvtx_abi_function *slot_of(const struct dl_phdr_info *info, const struct snapshot *object,
 				  const struct nvtx_hook *hook)
 {
@@ -105,8 +105,8 @@ static uint32_t object_flip(const struct dl_phdr_info *info, const struct snapsh
 		nvtx_abi_function now = slot_read(slot), wanted = nvtx_objects_wanted(hook, hooked);
 		if (now == wanted)
 			continue;
-		/* NVTX turns what still holds its own function into NULL as soon as we return, without a
-		 * compare-and-swap: so nothing is left for it to do. */
+		/* When we return NVTX sets each slot that still has its own function to NULL, without a
+		 * compare-and-swap. So we leave no such slot. */
 		if ((!now || now == hook->function || copies_have((const void *)(uintptr_t)now) ||
 		     (entering && is_own(info, now))) &&
 		    slot_change(slot, now, wanted))
@@ -120,7 +120,7 @@ static uint32_t object_flip(const struct dl_phdr_info *info, const struct snapsh
 	return foreign;
 }
 
-/* 1 where the entry was live and has stayed so while it was read. */
+/* 1 where the entry was live during the whole read. */
 static int object_read(struct object *o, struct snapshot *to)
 {
 	to->state = atomic_load_explicit(&o->state, memory_order_acquire);
@@ -138,8 +138,8 @@ static int object_read(struct object *o, struct snapshot *to)
 
 /* ---------------------------------------------------------------- a pass over all objects */
 
-/* Can the object's tables be read, and its slots be written? The job may have protected its data since they were, and what it then
- * does to a thread that touches them would end the job. The kernel is asked once a page. */
+/* Can the object's tables be read, and its slots be written? The job may have protected its data since they were
+ * entered, and a thread that touches protected data could end the job. The kernel is asked once for each page. */
 static int is_open(const struct dl_phdr_info *info, const struct snapshot *object)
 {
 	uintptr_t read = 0, written = 0;
@@ -212,7 +212,7 @@ struct newcomer {
 	int flip_only;
 };
 
-/* Is the entry of this very object, or of one that was mapped at its place before? */
+/* Is this the entry of the same object, or of one that was mapped at its place before? */
 static int is_superseded(struct object *o, const struct snapshot *by)
 {
 	return atomic_load_explicit(&o->base, memory_order_relaxed) == by->base &&
@@ -221,8 +221,8 @@ static int is_superseded(struct object *o, const struct snapshot *by)
 		 atomic_load_explicit(&o->core2, memory_order_relaxed) == (uintptr_t)by->core2.table));
 }
 
-/* An entry for the object: the one that it had, or that of an object that was mapped at its place before, or a free
- * one. Returns it BUSY, NULL where all are taken. */
+/* An entry for the object: its old one, or that of an object that was mapped at its place before, or a free one.
+ * Returns it as BUSY; NULL where all are taken. */
 static struct object *entry_take(const struct snapshot *object, uint64_t *ret_state)
 {
 	for (int round = 0; round < 2; round++) {
@@ -298,7 +298,7 @@ void nvtx_objects_add(nvtx_abi_get_export_table get)
 		atomic_fetch_add_explicit(&refused, 1, memory_order_relaxed);
 		return;
 	}
-	/* The agent's thread may have switched meanwhile and passed by before the entry was there. */
+	/* The agent's thread may have switched all objects meanwhile, before the entry was there. */
 	newcomer.flip_only = 1;
 	while (newcomer.found && newcomer.hooked != nvtx_objects_hooked()) {
 		newcomer.found = 0;
@@ -306,7 +306,7 @@ void nvtx_objects_add(nvtx_abi_get_export_table get)
 	}
 }
 
-/* Is it taken in already? */
+/* Is the object taken in already? */
 static int is_known(const struct snapshot *object)
 {
 	for (uint32_t i = 0; i < OBJECTS; i++) {

@@ -1,8 +1,8 @@
 /* opened.c - start/end ranges that are open.
  *
  * Any thread; no locks. A fixed table in private memory that is never unmapped. Free entries form a stack whose head
- * carries a counter against ABA; an entry belongs to whoever took it off the stack, then to whoever sets its handle to
- * 0 by compare-and-swap. */
+ * has a counter against ABA. An entry belongs to the thread that took it off the stack, and later to the thread that
+ * sets its handle to 0 by compare-and-swap. */
 #include "opened.h"
 #include "../core/room.h"
 

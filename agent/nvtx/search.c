@@ -1,4 +1,4 @@
-/* search.c - see search.h. The list of objects is taken with the loader's lock, their data is read without it. */
+/* search.c - see search.h. The list of objects is read under the loader's lock, their data without it. */
 #include "search.h"
 
 #include "globals.h"
@@ -20,29 +20,29 @@
 #define BLOCK_WORDS 8192u
 #define NEEDED_WORDS 4u /* of globals_likely() */
 #define REGION_BYTES_MAX (1ull << 30)
-/* Up to so many it is read whole. */
+/* A region of at most so many bytes is read as a whole. */
 #define REGION_BYTES_SMALL 65536u
 #define PAGES 2048u
-/* How often, a millisecond apart, one is asked for that makes its first call just now. */
+/* How often, a millisecond apart, to look again at an object that is making its first call. */
 #define BUSY_LOOKS 20
 
-/* Data of an object that may be written, but for what is write-protected after relocating. */
+/* Writable data of an object, without the part that the loader write-protects after relocating. */
 struct region {
 	uint64_t print;
 	uintptr_t at;
 	size_t bytes;
-	int unmoved; /* of an object that lies where it was linked to: nothing had to be relocated */
+	int unmoved; /* its object lies at the address that it was linked for: nothing had to be relocated */
 };
 
-/* Objects in which nothing was found: the print, but for its lowest two bits, which say how often they were looked at. Once is not
- * enough: the loader's list has objects that are not relocated yet. */
+/* Objects in which nothing was found: each print, with its lowest two bits replaced by how often the object was looked
+ * at. Once is not enough, because the loader's list has objects that are not relocated yet. */
 #define BARE 8192u
 #define BARE_LOOKS 2u
 static uint64_t bare[BARE];
 
 static struct nvtx_searched last, now;
 static unsigned long long loads, unloads; /* dlpi_adds and dlpi_subs at the last search */
-static uint32_t came;			  /* of the last search: taken in by it */
+static uint32_t came;			  /* how many the last search has taken in */
 static uint64_t words[BLOCK_WORDS];
 
 /* ---------------------------------------------------------------- objects without NVTX */
@@ -115,7 +115,7 @@ static int list_object(struct dl_phdr_info *info, size_t size, void *pointer)
 	}
 	for (int i = 0; i < info->dlpi_phnum; i++) {
 		const ElfW(Phdr) *p = &info->dlpi_phdr[i];
-		/* Beyond what the file has there is nothing but zeros and what the program has put there. */
+		/* NVTX's variable has initial values, so it lies in the part that comes from the file. */
 		uintptr_t from = info->dlpi_addr + p->p_vaddr, to = from + p->p_filesz;
 		if (p->p_type != PT_LOAD || !(p->p_flags & PF_W) || p->p_filesz > REGION_BYTES_MAX ||
 		    listing->count + 2 > REGIONS)
@@ -161,8 +161,8 @@ static void copy_name(char *to, size_t bytes, const char *from)
 	to[n] = 0;
 }
 
-/* The tool that the environment names for the first call of an object, if it is not this agent. The environment is the job's, and its
- * threads may change it just now. */
+/* Finds the tool that the environment names for an object's first call, if that is not this agent. The job's threads
+ * may change the environment at the same time. */
 static int names_another(char *name, size_t bytes)
 {
 	static const char wanted[] = "NVTX_INJECTION64_PATH=", ours[] = "libprofd_agent.so";
@@ -170,7 +170,7 @@ static int names_another(char *name, size_t bytes)
 	char text[sizeof wanted + 512];
 	uintptr_t at = (uintptr_t)__atomic_load_n(&environ, __ATOMIC_RELAXED), pointers[AT_ONCE];
 	for (unsigned i = 0; at && i < VARIABLES; i += AT_ONCE) {
-		/* What lies behind the end may not be there. */
+		/* The memory after the end may not be mapped. */
 		long n = peek_bytes(at + i * sizeof at, pointers, sizeof pointers);
 		for (long k = 0; k < n / (long)sizeof at; k++) {
 			if (!pointers[k])
@@ -188,7 +188,7 @@ static int names_another(char *name, size_t bytes)
 	return 0;
 }
 
-/* 1 where it is one. */
+/* Takes in the candidate at `at`. 1 where it is NVTX's variable. */
 static int offer(const struct region *region, uintptr_t at, int left)
 {
 	struct candidate c = {region, at, left, GLOBALS_NONE, 0};
@@ -208,7 +208,7 @@ static int offer(const struct region *region, uintptr_t at, int left)
 	return c.taking != GLOBALS_NONE;
 }
 
-/* 1 where it has NVTX there. */
+/* 1 where NVTX's variable is found between `at` and `end`. */
 static int look_between(const struct region *region, uintptr_t at, uintptr_t end, int left)
 {
 	int any = 0;
@@ -216,7 +216,7 @@ static int look_between(const struct region *region, uintptr_t at, uintptr_t end
 		size_t wanted = end - at < sizeof words ? (end - at) & ~7ul : sizeof words;
 		long n = peek_bytes(at, words, wanted);
 		if (n < (long)(NEEDED_WORDS * sizeof *words)) {
-			/* A page that is not there. */
+			/* The page is not mapped. */
 			now.unread += n < 0 && n != -EFAULT;
 			at = (at | 4095) + 1;
 			continue;
@@ -253,8 +253,9 @@ static long read_pages(void *pointer)
 	return n < 0 ? n : n / (long)sizeof *p->to;
 }
 
-/* 1 where it has NVTX. What is still as it is in the file is not read: that would fetch it into memory, and NVTX's variable is full of
- * addresses that were relocated, but for its first two words. */
+/* 1 where the region has NVTX's variable. Pages that are unchanged since they came from the file are not read, because
+ * that would bring them into memory. NVTX's variable has relocated addresses everywhere except in its first two words,
+ * so its pages are changed. */
 static int look(const struct region *region, int left)
 {
 	static uint64_t there[PAGES];
@@ -267,7 +268,7 @@ static int look(const struct region *region, int left)
 		uintptr_t left_over = (end - 1) / page - first + 1, wanted = left_over < PAGES ? left_over : PAGES;
 		long have = keeper_run(read_pages, &(struct pages){first, wanted, there});
 		if (have <= 0) {
-			/* There is no /proc. */
+			/* /proc/self/pagemap cannot be read: reads the whole region. */
 			uintptr_t from = first * page < region->at ? region->at : first * page;
 			return any | look_between(region, from, end, left);
 		}
@@ -305,7 +306,7 @@ void nvtx_search(void)
 	static struct listing listing;
 	memset(&now, 0, sizeof now);
 	came = 0;
-	/* Objects that have gone are forgotten, what has become free meanwhile is taken. */
+	/* Forgets objects that are gone, and takes slots that have become free. */
 	nvtx_objects_set(nvtx_objects_hooked());
 	int left = names_another(now.variable, sizeof now.variable);
 	for (listing.next = 1; listing.next;) {

@@ -1,7 +1,7 @@
-/* step_range.c - finds the ends of ranges that a capture takes for its steps.
+/* step_range.c - finds the ends of ranges that are a capture's steps.
  *
- * Any thread; no locks. A thread that has such a range open has an entry per domain, which it alone writes to; one that
- * never opens any has none and pays for a look at an empty slot. */
+ * Any thread; no locks. A thread that opens such a range has an entry for each domain, and only that thread writes to
+ * it. A thread that never opens one has no entry, and only looks at an empty slot. */
 #include "step_range.h"
 
 #include "../core/glob.h"
@@ -17,7 +17,7 @@
 #define TRACK_PROBES 16u
 #define TRACK_DEPTH 64u
 
-/* Two, in turn: a thread that is late may still read the last one. Always ended by a NUL. */
+/* Two texts are used in turn, because a late thread may still read the last one. Always ended by a NUL. */
 static char globs[2][GLOB_BYTES];
 static unsigned current;
 static _Atomic(const char *) glob;
@@ -45,7 +45,7 @@ void step_range_set(const char *wanted)
 	globs[current][n] = 0;
 	for (uint32_t i = 0; i < ANSWERS; i++)
 		atomic_store_explicit(&answers[i], 0, memory_order_relaxed);
-	/* Entries of earlier captures are taken for empty ones from here on. */
+	/* From here on entries of earlier captures count as empty. */
 	atomic_fetch_add_explicit(&era, 1, memory_order_relaxed);
 	atomic_store_explicit(&glob, globs[current], memory_order_release);
 }
@@ -101,7 +101,7 @@ void step_range_push(uint64_t domain, int matches)
 	struct track *t = track_of(domain, matches);
 	if (!t || (!matches && !t->depth))
 		return;
-	/* Below the deepest level that is followed the outer ones matter more. */
+	/* Deeper ranges than TRACK_DEPTH are only counted. */
 	if (t->depth++ < TRACK_DEPTH)
 		t->bits = t->bits << 1 | (uint64_t)(matches != 0);
 }
@@ -113,6 +113,6 @@ int step_range_pop(uint64_t domain)
 		return 0;
 	int matched = (int)(t->bits & 1);
 	t->bits >>= 1;
-	/* Only the outermost of matching ranges counts. */
+	/* Only the outermost of nested matching ranges counts. */
 	return matched && !t->bits;
 }

@@ -1,6 +1,6 @@
-/* caller.c - see caller.h. Frames and names are read where they lie, by loads alone: also while nobody records, the job makes no call of the system for
- * it. That is safe for the process's first thread alone: its frames stand still while it is in the agent, what they hold is there as long as they stand,
- * and it is this thread that ends the interpreter (walk.c). */
+/* caller.c - see caller.h. Frames and names are read in place by plain loads, so the job makes no system call for it,
+ * also while nothing is recorded. That is safe only on the process's first thread: its frames do not change while it is
+ * in the agent, they keep their objects alive, and only this thread ends the interpreter (walk.c). */
 #include "caller.h"
 #include "frames.h"
 #include "interpreter.h"
@@ -11,17 +11,17 @@
 #include <stdatomic.h>
 #include <string.h>
 
-/* Of a str: how many characters it has, and its bits. */
+/* In a str: its number of characters, and its bits. */
 #define TEXT_LENGTH 16
 #define TEXT_COMPACT 5
 #define TEXT_ASCII 6
-/* No name that says something is longer, with its class or without. */
+/* A longer name, with or without its class, is read only in its last part. */
 #define NAME_MOST 63
 
 static struct frames frames;
 static void *(*this_thread)(void);
 static atomic_bool known;
-/* The stack of the last answer, and that: it is mostly the same one. */
+/* The last stack and its answer: the next stack is mostly the same. */
 static uint64_t last_hash;
 static enum purpose last;
 
@@ -45,7 +45,7 @@ static uint64_t word(uint64_t at)
 	return ret;
 }
 
-/* The end of the function's name. Not more is read than there is: memory may end behind it. */
+/* Decides by the end of the function's name. Reads no byte after the name: the memory may end there. */
 static enum purpose purpose_of_code(uint64_t code)
 {
 	const struct python_offsets *o = &frames_python.offsets;
@@ -53,7 +53,7 @@ static enum purpose purpose_of_code(uint64_t code)
 	uint32_t state;
 	uint64_t text = word(code + (uint64_t)o->code_name), length = word(text + TEXT_LENGTH);
 	memcpy(&state, (const void *)(uintptr_t)(text + (uint64_t)o->text_state), sizeof state);
-	/* Names of other than ASCII's characters say nothing. */
+	/* Names with characters outside of ASCII are not known. */
 	if (!(state >> TEXT_COMPACT & 1) || !(state >> TEXT_ASCII & 1) || length > INT64_MAX)
 		return PURPOSE_NONE;
 	size_t n = length < NAME_MOST ? (size_t)length : NAME_MOST;
@@ -65,7 +65,7 @@ static enum purpose purpose_of_code(uint64_t code)
 static enum purpose purpose_of_frames(int count)
 {
 	enum purpose ret = PURPOSE_NONE;
-	/* Only what evaluates needs its caller's word. */
+	/* Goes on to the callers as long as nothing is known, or only that it is an evaluation. */
 	for (int i = 0; i < count && (ret == PURPOSE_NONE || ret == PURPOSE_EVALUATION); i++) {
 		enum purpose own = purpose_of_code(frames.now[i].code);
 		bool decides = ret == PURPOSE_EVALUATION && own != PURPOSE_NONE && own != PURPOSE_EVALUATION;

@@ -1,6 +1,7 @@
-/* collector.c - samples Python's stacks: at a rate, and a little unevenly so that no loop keeps step with it, the agent's thread
- * reads the frames of the thread that steps and of those that have written into the sink in this recording: they run operators or
- * launch. It calls nothing of Python's, takes no lock and stops nobody; what was torn is read again, or lost and counted. */
+/* collector.c - samples Python's stacks. At a given rate, a little unevenly so that no loop has the same rhythm, the
+ * agent's thread reads the frames of the step thread and of all threads that have entered the sink in this recording,
+ * because these run operators or launch. It calls nothing of Python, takes no lock and stops no thread. A torn stack is
+ * read again, or lost and counted. */
 #include "../core/collector.h"
 #include "../core/keeper.h"
 #include "../core/room.h"
@@ -16,12 +17,12 @@
 #include <unistd.h>
 
 #define SECOND 1000000000ull
-/* Frames of a stack that are read, the innermost ones. */
+/* How many frames of a stack are read: the innermost ones. */
 #define FRAMES 512
-/* Threads that are sampled at a time, and threads of Python's that are looked through for them. */
+/* How many threads are sampled at a time, and how many of Python's threads are searched for them. */
 #define FOLLOWED 64
 #define THREADS 512
-/* How often the list of Python's threads is read anew, where nobody is missing. */
+/* How often the list of Python's threads is read anew. */
 #define LIST_NS (SECOND / 10)
 /* Reads of memory for one sample of one thread, at most: some ms. */
 #define READS 16384
@@ -31,8 +32,8 @@
 struct listed {
 	uint32_t tid;
 	uint64_t state;
-	bool was_whole; /* it was seen to begin where programs and threads begin */
-	uint64_t odd;	/* and its outermost frame where it last did not */
+	bool was_whole; /* its stack was seen to begin where programs and threads begin */
+	uint64_t odd;	/* its outermost frame when it last did not begin there */
 };
 
 static struct {
@@ -66,7 +67,7 @@ static int stacks_arm(const struct collector_request *request, char *sentence, s
 	stacks.period = SECOND / (rate > LIMIT_STACKS_RATE ? LIMIT_STACKS_RATE : rate);
 	error = known_take();
 	if (error < 0)
-		sentence_put(sentence, bytes, "no memory for the stacks that are known", ROOM_NEAR_LIMIT, NULL);
+		sentence_put(sentence, bytes, "no memory for the table of stacks", ROOM_NEAR_LIMIT, NULL);
 	return error;
 }
 
@@ -113,7 +114,8 @@ static struct listed *listed(uint32_t tid)
 
 /* ---------------------------------------------------------------- what a thread does */
 
-/* By the kernel's clock of a thread by its number, as pthread_getcpuclockid() makes it. 0: it is no more. */
+/* Processor time of a thread. The clock's number is computed from the tid, as pthread_getcpuclockid() does. 0: the
+ * thread has ended. */
 static uint64_t ran(uint32_t tid)
 {
 	struct timespec t;
@@ -122,7 +124,7 @@ static uint64_t ran(uint32_t tid)
 	return (uint64_t)t.tv_sec * SECOND + (uint64_t)t.tv_nsec;
 }
 
-/* The letter behind the name in /proc/self/task/TID/stat; a name may have brackets in it. */
+/* The letter after the name in /proc/self/task/TID/stat; a name may have brackets in it. */
 static char state_letter(uint32_t tid)
 {
 	char path[64] = "/proc/self/task/", text[256];
@@ -157,7 +159,7 @@ static bool is_odd(struct listed *thread, uint64_t outermost)
 	return !thread->was_whole || again;
 }
 
-/* The number of the thread's stack, 0 where it has no frame. False: it is lost, and counted. */
+/* The number of the thread's stack; 0 where it has no frame. False: the sample is lost, and counted. */
 static bool read_stack(struct sink_thread *own, struct listed *thread, uint32_t *ret)
 {
 	struct python *python = &stacks.python;
@@ -245,7 +247,7 @@ static uint64_t stacks_poll(uint64_t now, uint32_t step_thread)
 		return stacks.next;
 	if (sink_record_start() && !sink_record_end())
 		sample_all(now, step_thread);
-	/* What was missed is not made up for: two samples at once say no more than one. */
+	/* A missed sample is not made up for: two samples at once tell no more than one. */
 	stacks.next = (stacks.next && stacks.next + stacks.period > now ? stacks.next : now) + uneven();
 	return stacks.next;
 }

@@ -12,17 +12,18 @@
 /* How far up in its stack a thread may have begun to run Python. */
 #define STACK_MOST (256ull << 20)
 #define OWNED_BY_C 3
-/* Copies of memory for one stack. */
+/* How many copies of memory may be made for one stack. */
 #define READS 65536
-/* In the frame of a call of a module: behind the module and the other arguments. And in a dict, of releases that have it. */
+/* Offset of the keywords in the frame of a module's call, after the module and the other arguments; and offset of a
+ * dict's version, in releases that have it. */
 #define FRAME_KEYWORDS 16
 #define DICT_VERSION 24
 
 struct python frames_python;
 static bool with_modules;
-/* A frame that Python is about to drop is to be seen before 3.11.2, with objects that are there no more. */
+/* Before 3.11.2 a frame that Python is about to drop can be seen, with objects that are already freed. */
 static bool drops_in_sight;
-/* A state of 3.9 names nothing in the stack of the thread whose Python runs with it, so that it is not seen where a program lends it to
+/* In 3.9 a thread's state has no address in the thread's stack. So we cannot see whether a program uses the state on
  * another thread. Python's own program does not. */
 static bool is_unproved;
 static bool counts_calls;
@@ -42,7 +43,7 @@ void frames_arm(bool modules)
 	is_unproved = frames_python.minor == 9 && !interpreter_is_program();
 }
 
-/* Has somebody the GIL with this state? An operator has let it go, mostly. */
+/* Is the GIL held with this state? Operators mostly have released it. */
 static bool has_gil(uint64_t state)
 {
 	const struct python_offsets *o = &frames_python.offsets;
@@ -56,7 +57,7 @@ bool frames_lie_still(uint64_t state)
 	return !drops_in_sight && !is_unproved && (frames_python.minor != 9 || !has_gil(state));
 }
 
-/* A page that was of no use for this many stacks is not copied any more. */
+/* A page that was not used for this many stacks is not copied any more. */
 #define IDLE_MOST 4
 
 static uint8_t *window_guess(struct frames *f, uint64_t page)
@@ -64,8 +65,8 @@ static uint8_t *window_guess(struct frames *f, uint64_t page)
 	return &f->window_at[page / FRAMES_PAGE % (sizeof f->window_at / sizeof *f->window_at)];
 }
 
-/* Copies all pages that were of use lately by one system call. If a page is no longer mapped, the call ends there: that page and those after it
- * are left out. */
+/* Copies all pages that were used lately, by one system call. If a page is no longer mapped, the call ends there: that
+ * page and those after it are left out. */
 static void copy_windows(struct frames *f)
 {
 	uint32_t kept = 0, count = f->window_count;
@@ -80,7 +81,7 @@ static void copy_windows(struct frames *f)
 	f->window_count = peek_pieces(f->window_pages, f->windows[0], FRAMES_PAGE, kept);
 }
 
-/* The bytes of this page; NULL: there is none. */
+/* The bytes of this page; NULL: it cannot be read. */
 static const unsigned char *window_of(struct frames *f, uint64_t page)
 {
 	uint8_t *guess = window_guess(f, page);
@@ -89,7 +90,7 @@ static const unsigned char *window_of(struct frames *f, uint64_t page)
 		for (i = 0; i < count && f->window_pages[i] != page;)
 			i++;
 	if (i == count) {
-		/* More pages than are kept: the last one makes room. */
+		/* If there are more pages than fit, the last one makes room. */
 		i = count < FRAMES_WINDOWS ? count : FRAMES_WINDOWS - 1;
 		f->window_count = i;
 		if (!python_read(&f->python.memory, page, f->windows[i], FRAMES_PAGE))
@@ -126,7 +127,7 @@ static inline bool is_pointer(uint64_t at)
 	return at >= FRAMES_PAGE && at % sizeof(void *) == 0;
 }
 
-/* Does it lie above, in the stack of the calling thread? */
+/* Does `at` lie in the calling thread's stack, above this frame? */
 static inline bool is_in_own_stack(uint64_t at)
 {
 	uint64_t here = (uint64_t)(uintptr_t)__builtin_frame_address(0);
@@ -174,7 +175,8 @@ static inline __attribute__((always_inline)) bool read_frame(struct frames *f, b
 	return read_code(f, copies, code, &to->print);
 }
 
-/* The innermost frame; false where the state is not that of Python on this thread. *at 0: no function runs. */
+/* Sets *at to the innermost frame; 0: no function runs. False where the state does not belong to this thread's
+ * Python. */
 static inline __attribute__((always_inline)) bool innermost(struct frames *f, bool copies, uint64_t state, uint64_t *at)
 {
 	const struct python_offsets *o = &frames_python.offsets;
@@ -189,7 +191,7 @@ static inline __attribute__((always_inline)) bool innermost(struct frames *f, bo
 		return true;
 	if (!is_pointer(*at) || !load(f, copies, *at, o->cframe_current, &frame, sizeof frame))
 		return false;
-	/* Where none runs it is one in the state itself. */
+	/* Where no function runs the C frame is one inside the state. */
 	if (frame && !is_in_own_stack(*at))
 		return false;
 	*at = frame;
@@ -202,14 +204,15 @@ static inline __attribute__((always_inline)) bool read_module(struct frames *f, 
 {
 	if (!load(f, copies, at, frames_python.offsets.frame_locals, &to->object, sizeof to->object))
 		return false;
-	/* From 3.14 on references have marks: 3 is a number, which is no object. */
+	/* From 3.14 on references have mark bits: 3 means a number, not an object. */
 	if (frames_python.minor >= 14 && to->object % 4 != 3)
 		to->object -= to->object % 4;
 	return is_pointer(to->object) && load(f, copies, to->object, PYTHON_OBJECT_TYPE, &to->type, sizeof to->type);
 }
 
-/* Python counts what it makes dicts of and how they change, and notes in each dict at what count that was. The function that calls a module
- * takes keywords: their dict is made with the frame, and nobody changes it. So this number tells one call from all others; 0: there is none. */
+/* Python counts each new dict and each change of a dict, and stores the count in the dict. The function that calls a
+ * module takes keywords: their dict is made with the frame, and nobody changes it. So this count identifies the call;
+ * 0: there is none. */
 static inline __attribute__((always_inline)) bool read_call(struct frames *f, bool copies, uint64_t at, uint64_t *made)
 {
 	uint64_t keywords;
@@ -252,7 +255,7 @@ static inline __attribute__((always_inline)) int read_all(struct frames *f, bool
 			if (modules && modules_is_call(seen->code ^ seen->print)) {
 				if (!read_module(f, copies, at, seen) || !read_call(f, copies, at, &made))
 					return -1;
-				/* A module that is called from itself is not told apart. */
+				/* A module that calls itself counts as one call. */
 				f->entered += inner_is_new && seen->object != inner;
 				inner = seen->object;
 				inner_is_new = made > f->newest;

@@ -1,5 +1,6 @@
-/* garbage.c - see garbage.h. From CPython 3.11 on the first interpreter lies within _PyRuntime, in the data of a library that stays: it is
- * read as it is. Before, it lies in the heap and goes when Python ends: it is copied by a call that fails then. */
+/* garbage.c - see garbage.h. From CPython 3.11 on the first interpreter lies within _PyRuntime, in the data of a
+ * library that stays mapped, so it is read in place. In earlier releases it lies in the heap and is freed when Python
+ * ends, so it is copied by a system call, which fails for unmapped memory. */
 #include "garbage.h"
 #include "interpreter.h"
 
@@ -8,20 +9,20 @@
 #include <stdatomic.h>
 #include <string.h>
 
-/* The statistics, and the flag behind them that the collector sets while it runs. */
+/* The statistics, and the flag after them that the collector sets while it runs. */
 #define FLAG ((size_t)PYTHON_GENERATIONS * PYTHON_GENERATION_WORDS)
 #define WORDS (FLAG + 1)
 /* Reads of memory that lead to the thread that holds the lock, at most. */
 #define READS 16
-/* The first interpreter begins no later in _PyRuntime: some 90,000 bytes in the releases that are known. */
+/* The first interpreter begins before this offset in _PyRuntime: at some 90,000 bytes in known releases. */
 #define RUNTIME_BYTES (1u << 20)
 #define MINOR_WITHIN 11
-/* Nobody collects as often, or frees as many. */
+/* A real count is always smaller. */
 #define COUNT_MOST (1ull << 48)
 
 /* Written by the agent's thread; where the statistics lie comes last. */
 static struct {
-	const uint64_t *head; /* of the list of interpreters, in _PyRuntime */
+	const uint64_t *head; /* head of the list of interpreters, in _PyRuntime */
 	uint64_t interpreter;
 	bool within; /* _PyRuntime */
 	struct python python;
@@ -43,7 +44,8 @@ struct garbage garbage_look(void)
 	const uint64_t *at = atomic_load_explicit(&garbage.at, memory_order_acquire);
 	struct garbage ret = {0};
 	uint64_t words[WORDS];
-	/* Another interpreter has been made since, or this one has ended: of whom the figures would be, nobody knows. */
+	/* If another interpreter has been made since, or this one has ended, it is not known whose figures these
+	 * are. */
 	if (!at || __atomic_load_n(garbage.head, __ATOMIC_RELAXED) != garbage.interpreter || !read_words(at, words))
 		return ret;
 	/* An int; the rest of the word is a gap. */
@@ -81,7 +83,7 @@ void garbage_find(void)
 		return;
 	uint64_t head = python->runtime + (uint64_t)python->offsets.runtime_head;
 	uint64_t interpreter = python_word(&python->memory, head);
-	/* A new interpreter stands before the others. */
+	/* A new interpreter is put at the head of the list; so there must be no other one. */
 	if (!interpreter || interpreter % sizeof(uint64_t) ||
 	    python_word(&python->memory, interpreter + (uint64_t)python->offsets.interpreter_next))
 		return;

@@ -23,7 +23,7 @@ static bool read_own(void *context, uint64_t address, void *to, size_t bytes)
 	return peek_bytes(address, to, bytes) == (long)bytes;
 }
 
-/* "python3.11" in the name of a mapped file: before 3.11 no symbol tells the release. */
+/* The number in "python3.11" in the name of a mapped file: before 3.11 no symbol tells the release. */
 static unsigned minor_in(const char *path)
 {
 	const char *at = path ? strstr(path, "python3.") : NULL;
@@ -64,12 +64,12 @@ static unsigned minor_by_names(void)
 	return minor;
 }
 
-/* What is looked for in the objects, one after the other, and where it was found. */
+/* The symbol that is looked for in one object after the other, and where it was found. */
 struct search {
 	const char *name;
 	const struct dl_phdr_info *object;
 	uint64_t found;
-	char path[512];	     /* of the object; "": the program itself, or one of a longer name */
+	char path[512];	     /* of the object; "": the program itself, or an object with a longer name */
 	uintptr_t there[16]; /* pages that can be read, numbered from 1 */
 };
 
@@ -110,9 +110,9 @@ static int look_for_symbol(struct dl_phdr_info *info, size_t size, void *context
 	return search->found != 0;
 }
 
-/* Not by dlsym: where it finds nothing it takes memory for its message, which is a heap of its own for this thread (64 MiB, locked where
- * the job has all locked that it maps), and it does not see a Python that a program has loaded for itself alone. The handle is kept, so
- * that the library is. */
+/* Does not use dlsym. If dlsym finds nothing it allocates memory for its message, which makes a heap for this thread
+ * (64 MiB, and locked if the job locks all its memory). And dlsym does not see a Python that was loaded with
+ * RTLD_LOCAL. The handle is kept, so that the library stays loaded. */
 void *interpreter_symbol(const char *name)
 {
 	struct search search = {.name = name};
@@ -186,7 +186,7 @@ bool interpreter_layout(struct python *ret)
 
 int interpreter_prove(struct python *python, char *sentence, size_t bytes)
 {
-	static bool proved; /* stays so */
+	static bool proved; /* once proved, it stays proved */
 	const char *missing = proved ? NULL : python_disproved(python);
 	char minor[24];
 	proved = !missing;

@@ -1,9 +1,9 @@
-/* known.c - see known.h. A stack is its innermost frame and, by its parent's number, the stack of the caller; so what two stacks have
- * in common is kept and written once.
+/* known.c - see known.h. A stack is its innermost frame and the number of its parent, which is the stack of the caller.
+ * So the common part of two stacks is kept and written once.
  *
- * Numbers are given without a lock: a frame is written where its number says, and then a slot of the table is taken for the number by one
- * compare-and-swap. A thread that comes second with the same frame takes the first one's number; nothing refers to its own record.
- * What descriptions are kept of code is the agent's thread's alone. */
+ * Numbers are given without a lock: the frame is written to the place of its number, and then one compare-and-swap
+ * takes a slot of the table for the number. If two threads bring the same frame, the second takes the first one's
+ * number, and nothing refers to its own record. Only the agent's thread uses the kept descriptions of code. */
 #include "known.h"
 
 #include "agent/core/room.h"
@@ -16,11 +16,11 @@
 
 #define STACKS_MOST (LIMIT_STACKS + 1)
 #define SLOTS (2 * STACKS_MOST)
-/* Caches; where two share a place, the one that came first is looked up again. */
+/* Caches. If two entries share a place, the older one is replaced. */
 #define CODES 8192u
 #define LINES 16384u
 
-/* A function. What its code object holds is looked at each time: the object may have gone, and another lie there now. */
+/* A function. Its code object is checked each time (print), because another one may lie there now. */
 struct known_code {
 	uint64_t code, print;
 	uint32_t function, file, first_line; /* string ids */
@@ -79,7 +79,7 @@ static uint64_t mix(uint64_t hash, uint64_t value)
 	return hash ^ hash >> 29;
 }
 
-/* NULL: it cannot be read. */
+/* The description of a code object; NULL: it cannot be read. */
 static const struct known_code *code_of(struct python *python, struct sink_thread *own, uint64_t code)
 {
 	struct known_code *at = &known->codes[mix(0, code) % CODES];
@@ -119,7 +119,7 @@ static bool is_same(const struct known_frame *a, const struct known_frame *b)
 	       a->first_line == b->first_line && a->module == b->module && a->class == b->class;
 }
 
-/* A number for the frame, and its record; 0 with *result where there is none. */
+/* Gives the frame a number and writes its record; 0, with *result, where that fails. */
 static uint32_t add(struct sink_thread *own, const struct known_frame *frame, enum known_result *result)
 {
 	uint32_t id = atomic_load_explicit(&count, memory_order_relaxed);
@@ -143,7 +143,7 @@ static uint32_t add(struct sink_thread *own, const struct known_frame *frame, en
 		.class = frame->class,
 	};
 	if (!sink_write_spared(own, &record)) {
-		/* Where nobody has a later number it is given again. */
+		/* If no later number has been given, this one is given again. */
 		uint32_t last = id;
 		atomic_compare_exchange_strong_explicit(&count, &last, id - 1, memory_order_relaxed,
 							memory_order_relaxed);

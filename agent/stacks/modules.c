@@ -1,9 +1,11 @@
-/* modules.c - see modules.h. A module keeps its children in a dict, `_modules`. Those that it calls are mostly there; or below a ModuleList
- * or a Sequential, which run without a frame of their own, so that the tree below is looked through, the nearest first.
+/* modules.c - see modules.h. A module keeps its children in a dict, `_modules`. The modules that it calls are mostly
+ * there, or below a ModuleList or a Sequential, which run without a frame. So the whole tree below is searched, the
+ * nearest first.
  *
- * Another thread may change these dicts meanwhile. The words that lead from the caller to the module are kept: where all of them are as
- * they were, read at once by one call of the system, the module hangs where it hung. That is asked after each search, and again in each
- * step: a module that was put elsewhere, or another one at its address, is looked for anew. */
+ * Another thread may change these dicts meanwhile. All words of memory that lead from the caller to the module are
+ * kept, and are read again by one system call. If none has changed, the module still has the same place. That is
+ * checked after each search and once in each step. If a module has moved, or another one has its address, it is
+ * searched again. */
 #include "modules.h"
 #include "interpreter.h"
 
@@ -20,12 +22,13 @@
 #define PROBES 8
 #define CLASS_BYTES 256
 #define CLASS_PIECE 32u
-/* Reads of memory, which the job's thread waits for: some 0.2 us each. Each search may have a few; what it takes beyond that, and all that one
- * takes which finds nothing, is of a thread's share for a step. Where that is used up the search is made in another step. */
+/* The job's thread waits for reads of memory, some 0.2 us each. A search that succeeds has SEARCH_READS reads free. Its
+ * further reads, and all reads of a search that fails, count against the thread's STEP_READS for a step. If these are
+ * used up the search is made in another step. */
 #define SEARCH_READS 128
 #define STEP_READS 8192
 #define CLASS_READS 64
-/* A module that was not found is looked for again after so many steps at most. */
+/* A module that was not found is searched again after so many steps at most. */
 #define PATIENCE 64u
 
 _Atomic uint64_t modules_calls[MODULES_CALLS];
@@ -42,7 +45,8 @@ enum modules_learned modules_learn(struct python *python, uint64_t code, uint64_
 	static const char end[] = "torch/nn/modules/module.py";
 	size_t length = strlen(function->file);
 	const char *name = strrchr(function->name, '.');
-	/* Its class stands before it from 3.11 on. What only looks like it has other things in its frame, or none. */
+	/* From 3.11 on the name has its class before it. The file and the arguments must fit, too, because another
+	 * function of this name has other values in its frame. */
 	if (strcmp(name ? name + 1 : function->name, "_wrapped_call_impl") != 0 || length < sizeof end - 1 ||
 	    strcmp(function->file + length - (sizeof end - 1), end) != 0 || !python_takes_all(python, code))
 		return MODULES_NO_CALL;
@@ -61,7 +65,7 @@ static bool word(struct python *python, uint64_t at, uint64_t *ret)
 	return python_read(&python->memory, at, ret, sizeof *ret);
 }
 
-/* As word(), of a word on the way to a module. */
+/* As word(), and keeps the word as one that leads to a module. */
 static bool follow(struct python *python, struct modules_node *node, uint64_t at, uint64_t *ret)
 {
 	if (node->link_count >= sizeof node->links / sizeof *node->links || !word(python, at, ret))
@@ -78,7 +82,8 @@ static bool is_modules_key(struct python *python, uint64_t key)
 	       python_text(python, key, text, sizeof text) && strcmp(text, "_modules") == 0;
 }
 
-/* The place of `_modules` among the keys, -1: it is not there. The key is mostly one and the same object: by its address first. */
+/* The index of `_modules` among the keys; -1: it is not there. The key is mostly the same object, so it is looked for
+ * by its address first. */
 static int64_t place_of_modules(struct modules *m, struct python *python, const struct python_keys *keys)
 {
 	uint64_t block[PYTHON_BLOCK * 3];
@@ -108,7 +113,7 @@ static bool follow_all(struct modules_node *node, const struct python_items *ite
 	return true;
 }
 
-/* What the module has in `_modules`; the words that lead there are added to those of the node. */
+/* Opens the module's dict `_modules`; the words that lead there are added to the node's. */
 static bool open_children(struct modules *m, struct python *python, struct modules_node *node, struct python_items *ret)
 {
 	uint64_t children;
@@ -116,12 +121,12 @@ static bool open_children(struct modules *m, struct python *python, struct modul
 	if (!python_attributes_open(python, node->object, &own) || !follow_all(node, &own))
 		return false;
 	int64_t place = place_of_modules(m, python, &own.keys);
-	/* A dict of its own has its values with the keys. */
+	/* `_modules` must be a dict that has its values beside the keys. */
 	return place >= 0 && follow(python, node, python_items_slot(&own, (uint32_t)place), &children) &&
 	       python_dict_open(python, children, ret) && !ret->values && follow_all(node, ret);
 }
 
-/* The number of the child's node, 0: it was not found. */
+/* The number of the child's node; 0: it was not found. */
 static uint32_t search(struct modules *m, struct python *python, uint64_t parent, uint64_t child)
 {
 	uint64_t block[PYTHON_BLOCK * 3];
@@ -157,7 +162,8 @@ static uint32_t search(struct modules *m, struct python *python, uint64_t parent
 	return 0;
 }
 
-/* Fills the pair's words, and m->path with the names from the outermost on. False where that is more than is kept, or no text. */
+/* Fills the pair's words, and m->path with the names, the outermost first. False where there are too many, or a name is
+ * no text. */
 static bool trace(struct modules *m, struct python *python, uint32_t found, struct modules_pair *pair)
 {
 	uint32_t way[DEPTH], depth = 0;
@@ -191,7 +197,7 @@ static bool trace(struct modules *m, struct python *python, uint32_t found, stru
 	return length > 0;
 }
 
-/* Are all words as they were? */
+/* Are all words still the same? */
 static bool holds(const struct modules_pair *pair)
 {
 	uint64_t at[MODULES_LINKS], words[MODULES_LINKS];
@@ -212,7 +218,7 @@ static uint32_t class_of(struct python *python, struct sink_thread *thread, uint
 	size_t length = 0;
 	if (!python_has_flag(python, type, PYTHON_TYPE_IS_TYPE, &kind) || !word(python, type + TYPE_NAME, &at))
 		return 0;
-	/* Piece by piece, none of which reaches over a page's end: memory may end behind a short name. */
+	/* Reads piece by piece, and no piece crosses the end of a page: the memory may end after a short name. */
 	while (length < CLASS_BYTES) {
 		size_t piece = CLASS_PIECE - (at + length) % CLASS_PIECE;
 		if (piece > CLASS_BYTES - length)
@@ -230,7 +236,7 @@ static uint32_t class_of(struct python *python, struct sink_thread *thread, uint
 	return sink_string(thread, dot, strlen(dot), EVENT_STACK);
 }
 
-/* The way to the pair's child is in m->path, and its words in the pair; false where it was not found. */
+/* Puts the path to the pair's child into m->path, and its words into the pair; false where it was not found. */
 static bool find_name(struct modules *m, struct python *python, struct modules_pair *pair)
 {
 	uint32_t recording = sink_recording(), step = sink_step();
@@ -297,7 +303,7 @@ bool modules_find(struct modules *m, struct python *python, struct sink_thread *
 	pair->type = type;
 	pair->seen = step;
 	describe(m, python, thread, pair);
-	/* To look for what is not there costs most. */
+	/* A search that fails costs most, so the pauses between searches double. */
 	pair->missed = step;
 	pair->again = step + (waited ? (waited < PATIENCE ? 2 * waited : PATIENCE) : 1);
 	return again || (known && pair->name == name && pair->class == class);

@@ -1,5 +1,5 @@
-/* modules.h - which nn.Module a frame of Python is a call of: its class, and the name under which it hangs in the module that called it.
- * Read from the job's memory by copies that fail where there is none, without Python's lock: no code of the job's runs. */
+/* modules.h - finds the nn.Module that a Python frame calls: its class, and its name in the module that called it. It
+ * reads the job's memory by copies, which fail for unmapped memory, without Python's lock; no code of the job runs. */
 #ifndef PROFD_AGENT_STACKS_MODULES_H
 #define PROFD_AGENT_STACKS_MODULES_H
 
@@ -13,18 +13,18 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Words of memory by which a module is reached from the one that called it. */
+/* How many words of memory may lead from the calling module to the called one. */
 #define MODULES_LINKS 40
 #define MODULES_PAIRS 1024u /* a power of two */
-/* Modules that are looked through below one, for one that it called, at most. */
+/* How many modules below the calling one are searched, at most. */
 #define MODULES_NODES 1024u
 
-/* A module below the one that called it. */
+/* A module (child) and the one that called it (parent). */
 struct modules_pair {
 	uint64_t parent, child, type;
-	uint32_t generation, seen; /* in this recording; the step in which it was last looked at */
-	uint32_t name, class;	   /* string ids; name 0: it was not found below its caller */
-	uint32_t missed, again; /* without a name: steps, in which it was looked for, and in which it will be again */
+	uint32_t generation, seen; /* the recording; the step in which it was last looked at */
+	uint32_t name, class;	   /* string ids; name 0: the child was not found below the parent */
+	uint32_t missed, again;	   /* without a name: the step of the last search, and of the next one */
 	uint32_t link_count;
 	struct python_link links[MODULES_LINKS];
 };
@@ -38,18 +38,19 @@ struct modules_node {
 /* One thread's modules; begins as zeros. */
 struct modules {
 	struct modules_pair pairs[MODULES_PAIRS];
-	struct modules_node nodes[MODULES_NODES + 1]; /* the last one is for the module that is looked for */
+	struct modules_node nodes[MODULES_NODES + 1]; /* the last one is for the searched module */
 	uint32_t node_count;
-	uint32_t recording, step; /* to which the reads belong */
+	uint32_t recording, step; /* to which `reads` belongs */
 	uint64_t reads;
 	uint64_t key; /* the str object "_modules", as last seen */
 	char path[1024];
 };
 
-/* Functions that call modules, by what tells them from others: torch's, again where torch's module.py was loaded again. 0: no more. */
+/* Keys of functions that call modules: torch's, and one more for each time that torch's module.py was loaded again. 0:
+ * no more. */
 #define MODULES_CALLS 8
 extern _Atomic uint64_t modules_calls[MODULES_CALLS];
-/* A recording begins: none is known. The agent's thread. */
+/* A recording begins: forgets all of them. The agent's thread. */
 void modules_begin(void);
 
 static inline bool modules_is_call(uint64_t key)
@@ -63,12 +64,13 @@ static inline bool modules_is_call(uint64_t key)
 }
 
 enum modules_learned { MODULES_NO_CALL, MODULES_CALL, MODULES_TOO_MANY };
-/* Is this function, with this code, one that calls a module? It is known then, if there is room. Any thread. */
+/* Does this function, with this code, call modules? If so its key is kept, if there is room. Any thread. */
 enum modules_learned modules_learn(struct python *python, uint64_t code, uint64_t key,
 				   const struct python_code *function);
 
-/* The module `child` of this type, called by `parent` (0: by none). What is found is kept, and looked at again in each step; false where
- * that says something else than before, and `again` was not set. Both modules run on the calling thread, and so are there. */
+/* The module `child` of this type, called by `parent` (0: by none). The answer is kept, and checked again in each step.
+ * False where it is now another one than before, and `again` is not set. Both modules run on the calling thread, so
+ * they exist. */
 bool modules_find(struct modules *modules, struct python *python, struct sink_thread *thread, uint64_t parent,
 		  uint64_t child, uint64_t type, bool again, const struct modules_pair **ret);
 

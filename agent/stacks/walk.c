@@ -1,16 +1,18 @@
 /* walk.c - see walk.h.
  *
- * What may go away under the reader, and what is done about it:
- *  - The interpreter ends on another thread and takes this one's state and frames with it (a daemon thread in the middle of an
- *    operator). The runtime says so before it does; that is looked at first. As it may begin in the middle of the walk, all threads but the
- *    process's first, which ends the interpreter itself, read by copies that fail where there is no memory.
- *  - A thread's state is used on another thread (an embedding program may do so). The state names its thread, and the C frame in which its
- *    Python runs has to lie in the stack of this one. 3.9 does not tell it: there the program has to be Python's own, which lends no state,
- *    and nobody may hold the GIL with it, or else it is read by copies.
- *  - A function that was known has gone, and another one lies there: a few words of its code tell them apart.
- * What stands in the frames is there as long as they stand: a frame is taken from the list before what it holds is let go (but by 3.11.0 and
- * 3.11.1), a generator's when it is left, and its caller holds the generator.
- * Other interpreters' threads have states of their own; of several on one thread Python tells the one that it holds for the thread's. */
+ * What may vanish while it is read, and what is done about it:
+ *  - The interpreter may end on another thread and free this thread's state and frames (a daemon thread in the middle
+ *    of an operator). The runtime sets a flag before, which is checked first. The end may also begin in the middle of
+ *    the walk. So all threads except the process's first, which alone ends the interpreter, read by copies, which fail
+ *    for unmapped memory.
+ *  - A thread's state may be used on another thread (an embedding program may do so). The state names its thread, and
+ *    the C frame in which its Python runs has to lie in this thread's stack. 3.9 does not have that frame: there frames
+ *    are read by copies, unless the program is Python itself and nobody holds the GIL with this state.
+ *  - A known function may be freed, and another one lie there: a few words of its code tell them apart.
+ * The objects of a frame exist as long as the frame is in the list: Python takes a frame from the list before it
+ * releases the frame's objects (except in 3.11.0 and 3.11.1). A generator's frame is taken out when it is left, and its
+ * caller holds the generator. Threads of other interpreters have other states. If a thread has several, Python tells
+ * the one that it keeps for the thread. */
 #include "walk.h"
 #include "frames.h"
 #include "interpreter.h"
@@ -27,41 +29,42 @@
 #include <string.h>
 #include <sys/mman.h>
 
-/* Threads that run operators in Python, in the process's life; a thread that has ended leaves its place. Near a limit of the process
- * there are fewer. */
+/* How many threads that run operators in Python have a place at a time; a later thread can get the place of one that
+ * has ended. Near a limit of the process there are fewer. */
 #define WALKERS 64u
 #define CACHE 4096u /* a power of two */
-/* Reads of memory to describe what is new of one stack. */
+/* How many reads of memory may describe the new parts of a stack. */
 #define READS 65536
-/* In the place of a calling module: frames that are not read may be calls of modules. */
+/* Instead of a calling module: frames that were not read may be calls of modules. */
 #define OUTER_UNKNOWN 1u
-/* In the cache: more stacks than are kept. */
+/* In the cache: the stack has no number, because there are more stacks than can be kept. */
 #define NUMBER_NONE UINT32_MAX
 
 struct walker {
 	uint32_t generation, last_count, last_step;
-	bool learned;  /* a moment ago, which function calls modules */
-	bool last_cut; /* frames.cut of the last stack that was new */
+	bool learned;  /* has just learned which function calls modules */
+	bool last_cut; /* frames.cut of `last` */
 	struct frames frames;
-	/* The last stack that was new: the outer part is mostly that of the next one. Its numbers begin with the outermost frame. */
+	/* The last new stack: its outer part is mostly also that of the next one. `numbers` begin with the outermost
+	 * frame. */
 	struct seen last[FRAMES];
 	uint32_t numbers[FRAMES];
 	struct {
 		uint64_t hash;
 		uint32_t number;
-		uint32_t filled; /* 1 + the step in which its modules were looked at */
+		uint32_t filled; /* 1 + the step in which its modules were checked last */
 	} cache[CACHE];
 };
 
 /* Never unmapped. */
 static struct walker *walkers;
-static struct modules *walkers_modules; /* of each; NULL until they are asked for */
+static struct modules *walkers_modules; /* one for each walker; NULL until a capture asks for modules */
 static uint32_t walkers_most;
 static _Atomic uint32_t walker_count;
 static void *(*this_thread)(void);
 static bool with_modules;
 
-/* Of modules objects are read, and not frames alone. */
+/* For modules objects are read, and not only frames. */
 static int find_python(bool modules, struct python *ret, char *sentence, size_t bytes)
 {
 	return modules ? interpreter_find_proved(ret, sentence, bytes) : interpreter_find(ret, sentence, bytes);
@@ -79,7 +82,7 @@ int walk_probe(bool modules, char *sentence, size_t bytes)
 	return -ENOTSUP;
 }
 
-/* Walkers, and what each has of modules. 0 or -ENOMEM. */
+/* Takes memory for walkers, and for each walker's modules. 0 or -ENOMEM. */
 static int take_room(bool modules)
 {
 	size_t each = modules ? sizeof *walkers_modules : 0;
@@ -101,7 +104,7 @@ int walk_arm(bool modules, char *sentence, size_t bytes)
 		return error;
 	if (!this_thread) {
 		frames_know(&found);
-		/* Whoever has made it known may read by loads alone. */
+		/* caller.c may have set frames_python with a reader that uses plain loads. */
 		frames_python.memory = found.memory;
 		*(void **)&this_thread = interpreter_symbol("PyGILState_GetThisThreadState");
 	}
@@ -116,7 +119,7 @@ int walk_arm(bool modules, char *sentence, size_t bytes)
 	if (error == 0)
 		with_modules = modules;
 	else
-		sentence_put(sentence, bytes, "no memory for the stacks that are known", ROOM_NEAR_LIMIT, NULL);
+		sentence_put(sentence, bytes, "no memory for the table of stacks", ROOM_NEAR_LIMIT, NULL);
 	return error;
 }
 
@@ -129,7 +132,7 @@ void walk_begin(uint32_t recording)
 void walk_disarm(void)
 {
 	known_give_back();
-	/* A thread that is late finds zeros. */
+	/* A late thread finds zeros. */
 	madvise(walkers, walkers_most * sizeof *walkers, MADV_DONTNEED);
 	if (walkers_modules)
 		madvise(walkers_modules, walkers_most * sizeof *walkers_modules, MADV_DONTNEED);
@@ -160,7 +163,7 @@ static struct modules *modules_of(const struct walker *w)
 	return &walkers_modules[w - walkers];
 }
 
-/* What is the calling module for the frames inside of this one? */
+/* The calling module for the frames inside of this one. */
 static uint64_t inside(const struct seen *seen, uint64_t outer)
 {
 	return seen->object ? seen->object : outer == OUTER_UNKNOWN ? 0 : outer;
@@ -172,7 +175,7 @@ static enum known_result number_of(struct walker *w, struct sink_thread *thread,
 {
 	const struct modules_pair *module = NULL;
 	struct python_code found;
-	/* The function runs: it is there, and so are its texts. */
+	/* The function is running, so its code and its texts exist. */
 	if (!python_describe(&w->frames.python, seen->code, &found))
 		return KNOWN_GONE;
 	if (with_modules && !seen->object) {
@@ -199,7 +202,7 @@ static enum known_result number_of(struct walker *w, struct sink_thread *thread,
 	return known_number(thread, &frame, number);
 }
 
-/* A stack that this thread has not had before, or not for long: from the outermost frame on. */
+/* For a stack that is not in the cache: gives numbers from the outermost frame on. */
 static __attribute__((noinline)) enum known_result number_all(struct walker *w, struct sink_thread *thread,
 							      uint32_t count, uint32_t *ret)
 {
@@ -217,7 +220,7 @@ static __attribute__((noinline)) enum known_result number_all(struct walker *w, 
 		number = w->numbers[done];
 		outer = inside(&w->frames.now[count - 1 - done], outer);
 	}
-	/* Where it goes wrong in the middle nothing is left to build on. */
+	/* If it fails in the middle `last` must not be used. */
 	w->last_count = 0;
 	for (; done < count; done++) {
 		const struct seen *seen = &w->frames.now[count - 1 - done];
@@ -233,7 +236,7 @@ static __attribute__((noinline)) enum known_result number_all(struct walker *w, 
 	return KNOWN_OK;
 }
 
-/* Are the modules of a known stack what they were? Once a step. */
+/* Are the modules of a known stack still the same? Asked once in a step. */
 static bool are_modules_same(struct walker *w, struct sink_thread *thread, uint32_t count)
 {
 	const struct modules_pair *pair;
@@ -250,7 +253,7 @@ static bool are_modules_same(struct walker *w, struct sink_thread *thread, uint3
 	return true;
 }
 
-/* The entry of the cache for this stack, where it can be used as it is. */
+/* Can the cache's entry for this stack be used as it is? */
 static inline bool is_cached(struct walker *w, struct sink_thread *thread, uint32_t at, uint64_t hash, uint32_t count)
 {
 	uint32_t now = sink_step() + 1;
@@ -296,7 +299,7 @@ static uint32_t lose(uint8_t kind)
 	return 0;
 }
 
-/* The calls that this stack has for the first time are not new in the next one. */
+/* Returns the number of new calls of modules; they are not new in the next stack. */
 static inline uint8_t take_entered(struct walker *w)
 {
 	w->frames.newest = w->frames.made > w->frames.newest ? w->frames.made : w->frames.newest;
@@ -334,7 +337,7 @@ uint32_t walk_own(struct sink_thread *thread, uint8_t kind, uint8_t *ret_entered
 	enum known_result result = number_all(w, thread, (uint32_t)count, &number);
 	errno = saved;
 	if (w->learned) {
-		/* Once in a process: what was read before has no modules. */
+		/* Rare: the frames were read without modules, so they are read again. */
 		w->learned = false;
 		w->last_count = 0;
 		return walk_own(thread, kind, ret_entered);

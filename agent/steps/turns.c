@@ -5,26 +5,28 @@
  * another step (SAM, ZeRO's wrapper). Two rules decide about the other steps, in some ns for each, and without looking
  * ahead:
  *
- * 1. Groups. Steps with no forward pass in between belong to one iteration. Autograd numbers the nodes of a forward pass,
- *    so an unchanged number says that there was none. Where optimizers cannot be told apart (rule 2) and a DataLoader is in
- *    use, its batches are the better sign. A group ends after as many steps as the smallest of the last few groups had. If
- *    it has fewer, because the loop has changed, its last step has ended the iteration; that is known only when the next
- *    group begins. If it has more, the iteration was counted a few steps early. The count waits in neither case.
+ * 1. Groups. Steps with no forward pass in between belong to one iteration. Autograd numbers the nodes of a forward
+ *    pass, so an unchanged number says that there was none. Where optimizers cannot be told apart (rule 2) and a
+ *    DataLoader is in use, its batches are the better sign. A group ends after as many steps as the smallest of the
+ *    last few groups had. If it has fewer, because the loop has changed, its last step has ended the iteration; that is
+ *    known only when the next group begins. If it has more, the iteration was counted a few steps early. The count
+ *    waits in neither case.
  *
  * 2. Turns. Of the optimizers that end groups, one leads: its steps end iterations. Of the optimizers that take turns
- *    regularly, the one that steps most rarely leads; of several such, the last one of the first iteration. Before this is
- *    known, another's steps are counted, and the surplus is taken back later. A group's end counts for its optimizer: the
- *    object where the caller knows it, else the class. If another optimizer comes clearly more often than usual without a
- *    step of the leader, the leader is gone: the loop has changed, and the optimizer that steps now leads. Iterations that
- *    were not counted meanwhile are added. If an optimizer that has lost the lead in this way soon steps again, among
- *    others, it was not gone: optimizers here step in bunches (an actor that catches up on steps), and the new leader stays.
+ *    regularly, the one that steps most rarely leads; of several such, the last one of the first iteration. Before this
+ *    is known, another's steps are counted, and the surplus is taken back later. A group's end counts for its
+ *    optimizer: the object where the caller knows it, else the class. If another optimizer comes clearly more often
+ *    than usual without a step of the leader, the leader is gone: the loop has changed, and the optimizer that steps
+ *    now leads. Iterations that were not counted meanwhile are added. If an optimizer that has lost the lead in this
+ *    way soon steps again, among others, it was not gone: optimizers here step in bunches (an actor that catches up on
+ *    steps), and the new leader stays.
  *
- * A GradScaler that finds an overflow skips the step. If every step had one zero_grad with a forward pass after it, a second
- * zero_grad after another forward pass and without a step shows a skipped step; it counts as an iteration.
+ * A GradScaler that finds an overflow skips the step. If every step had one zero_grad with a forward pass after it, a
+ * second zero_grad after another forward pass and without a step shows a skipped step; it counts as an iteration.
  *
- * Iterations are told to be in doubt in two cases: optimizers are known by their class alone, and no DataLoader's batches
- * count; or an optimizer steps regularly, but more rarely than a part of an iteration should (a WGAN's generator in its first
- * iterations). */
+ * Iterations are told to be in doubt in two cases: optimizers are known by their class alone, and no DataLoader's
+ * batches count; or an optimizer steps regularly, but more rarely than a part of an iteration should (a WGAN's
+ * generator in its first iterations). */
 #include "turns.h"
 
 #include <string.h>

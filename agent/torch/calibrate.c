@@ -1,10 +1,10 @@
-/* calibrate.c - finds where things lie in this torch's at::RecordFunction, IValues and tensors, and proves it: two
- * operators are called on probe tensors whose sizes, strides and arguments are known, and every one of them must be read
- * back. What cannot be proved is not used.
+/* calibrate.c - finds the offsets of fields in this torch's at::RecordFunction, IValues and tensors, and proves them.
+ * It calls two operators on probe tensors with known sizes, strides and arguments, and must read back every one of
+ * them. Offsets that cannot be proved are not used.
  *
- * Runs once, on a private thread (its sequence numbers and thread-local callback are nobody else's) with all signals
- * blocked. The operators compute nothing to speak of: a convolution of an empty batch, and a 2x2 addmm; no thread pool
- * wakes, no random number is drawn. */
+ * Runs once, on a private thread with all signals blocked, so that no other thread shares its sequence numbers and
+ * thread-local callback. The operators compute nearly nothing: a convolution of an empty batch, and a 2x2 addmm. No
+ * thread pool wakes, no random number is drawn. */
 #include "../core/gate.h"
 #include "../core/sentence.h"
 #include "../core/thread.h"
@@ -18,10 +18,10 @@
 struct torch_offsets torch_offsets;
 
 #define CALIBRATION_STACK (4u << 20)
-/* What makes the thread's sequence number unlike a counter's start. */
+/* The thread's sequence number is raised by this, so that it is not near 0. */
 #define CALIBRATION_SEQUENCE 77
-/* at::RecordFunction: where thread id, scope and fn_ lie in all versions since 2.4, and in what range the sequence
- * number does, which follows fn_ (whose size depends on that of std::string). */
+/* at::RecordFunction: offsets of thread id and scope in all versions since 2.4, and the range in which the sequence
+ * number lies. It follows fn_, whose size depends on that of std::string. */
 #define FUNCTION_THREAD 88
 #define FUNCTION_SCOPE 96
 #define FUNCTION_SEQUENCE_FIRST 168
@@ -31,7 +31,7 @@ struct torch_offsets torch_offsets;
 #define SEQUENCE_FORWARD 104
 #define SEQUENCE_HANDLE 112
 #define SEQUENCE_ASYNC 120
-/* TensorImpl: sizes_and_strides_ lies somewhere in here; the rest follows it. */
+/* TensorImpl: sizes_and_strides_ lies in this range; the other fields follow it. */
 #define TENSOR_SIZES_FIRST 40
 #define TENSOR_SIZES_LAST 96
 #define SIZES_NUMEL 96
@@ -57,14 +57,14 @@ static struct {
 	const void *int_type;
 } probe;
 
-/* The TensorImpl behind a handle. */
+/* The TensorImpl of a handle. */
 static const void *impl_of(void *handle)
 {
 	return *(const void *const *)handle;
 }
 
-/* A singleton type's address from its C++ get(), which returns it by value or by reference to a pointer, depending on
- * the type and the version; the object's vtable tells which. NULL where neither fits. */
+/* A singleton type's address from its C++ get(). Depending on the type and the version get() returns it by value, or a
+ * reference to a pointer; the object's vtable shows which. NULL where neither fits. */
 static const void *type_of(void *(*get)(void *), const void *vtable)
 {
 	void *buffer[2] = {NULL, NULL};
@@ -123,7 +123,7 @@ static const char *check_convolution(const void *function)
 	o->tag_bool = v[6].tag;
 	o->tag_int = v[8].tag;
 	if (v[2].tag != 0 && (v[2].tag != o->tag_tensor || v[2].pointer != torch_symbols.undefined_tensor))
-		return "an absent tensor is not told as expected";
+		return "an absent tensor does not look as expected";
 	if (v[4].tag != o->tag_list || v[5].tag != o->tag_list || v[7].tag != o->tag_list || v[8].integer != GROUPS ||
 	    v[6].boolean != 0)
 		return "arguments are not where expected";
@@ -139,7 +139,7 @@ static const char *check_addmm(const void *function)
 	struct torch_offsets *o = &torch_offsets;
 	const struct torch_value *v = TORCH_AT(const struct torch_value *, function, o->function_inputs);
 	if (TORCH_AT(uint64_t, function, o->function_inputs + 8) != 6)
-		return "inputs are not counted as expected";
+		return "the number of inputs is not as expected";
 	if (v[0].tag != o->tag_tensor || v[1].pointer != impl_of(probe.left) || v[2].pointer != impl_of(probe.right))
 		return "tensors are not where expected";
 	o->tag_double = v[3].tag;
@@ -158,7 +158,7 @@ static int tensor_is(void *handle, uint64_t rank, const int64_t *sizes, const in
 	const int64_t *at_strides = at + TORCH_INLINE_RANK;
 	if (rank > TORCH_INLINE_RANK) {
 		at = *(const int64_t *const *)at;
-		/* torch's own word first: what is read here is an address. */
+		/* Asks torch first, because the value that is read here is an address. */
 		if (torch_symbols.get_sizes(handle, &told) || told != at)
 			return 0;
 		at_strides = at + rank;

@@ -1,20 +1,21 @@
-/* collective.c - what torch says of a collective operation: while NCCL's or UCC's process group asks for one, an object of the class
- * torch::ParamCommsDebugInfo lies in a slot of the thread's own. It is read by offset, in torch's callback: any thread, no locks, no
- * memory.
+/* collective.c - records what torch tells about a collective operation. While NCCL's or UCC's process group calls one,
+ * an object of the class torch::ParamCommsDebugInfo lies in a thread-local slot. torch's callback reads it by offsets:
+ * any thread, no locks, no allocation.
  *
- * The class's constructor tells by its mangled name what its members are. Where they lie is proved: it makes an object of
- * known values, and each must be read back. What the slot holds is read only if its class is that object's, by its vtable. */
+ * The mangled name of the class's constructor tells the members' types. Their offsets are proved: the constructor makes
+ * an object of known values, and each must be read back. An object in the slot is read only if it has the same
+ * vtable. */
 #include "internal.h"
 
 #define KIND_NUMBER 4 /* c10::DebugInfoKind::PARAM_COMMS_INFO, where it is a number */
 #define OBJECT_BYTES 512
 #define NOT_WRITTEN 0x5a
-/* Longer ones are none that anybody has given; sink_string cuts before that. */
+/* Longer texts are not real names; sink_string cuts texts earlier. */
 #define TEXT_MOST (1u << 20)
 #define NUMBERS_MOST (1u << 20)
 /* A longer list is cut to this many numbers. */
 #define NUMBERS_TOLD 30
-#define NUMBER_BYTES 24 /* with what lies between two */
+#define NUMBER_BYTES 24 /* with the separator */
 
 static const char *const dtypes[] = {
 #define DTYPE(type, word) word,
@@ -22,15 +23,15 @@ static const char *const dtypes[] = {
 };
 #define DTYPES (sizeof dtypes / sizeof *dtypes)
 
-/* What each form of the constructor says of the class (torch_symbols.comms). */
+/* What each form of the constructor tells about the class (torch_symbols.comms). */
 static const struct form {
-	uint32_t text_bytes;	/* of std::string: 8 = that from before C++11 */
+	uint32_t text_bytes;	/* of std::string; 8 = the one before C++11 */
 	uint32_t element_bytes; /* of a number of elements */
-	uint32_t has_tail;	/* members behind the ranks */
+	uint32_t has_tail;	/* members after the ranks */
 } forms[TORCH_COMMS_FORMS] = {{32, 8, 1}, {32, 8, 0}, {32, 4, 0}, {8, 8, 0}, {8, 4, 0}};
 
-/* C++ passes a value that has a destructor by its address. A constructor that takes fewer arguments on the stack does not look at the
- * last ones. */
+/* C++ passes a value that has a destructor by its address. A constructor with fewer arguments does not look at the last
+ * ones, which are on the stack. */
 typedef void make_info(void *self, void *names, int32_t rank, void *name, int64_t in, int64_t out, int32_t dtype,
 		       void *in_splits, void *out_splits, int32_t start, int32_t stride, int32_t size,
 		       int32_t asynchronous);
@@ -41,12 +42,13 @@ static struct form form;
 static struct {
 	const void *vtable; /* NULL: nothing is recorded */
 	uint32_t description, group, rank, size, name, in, out, dtype, in_splits, out_splits, start, ranks;
-	uint32_t asynchronous, sequence, is_single; /* 0: it has none */
+	uint32_t asynchronous, sequence, is_single; /* 0: there is none */
 } at;
 
 /* ---------------------------------------------------------------- where it lies */
 
-/* A std::string, in either form. The older one is the address of its text, before which lie length, capacity and owners. */
+/* A std::string, in either form. The older form is the address of its text; length, capacity and count of owners lie
+ * before the text. */
 union text {
 	struct {
 		const char *text;
@@ -70,12 +72,12 @@ static void make_text(union text *to, struct older_text *older, const char *text
 		to->newer.bytes = bytes;
 		return;
 	}
-	/* Owners enough for nobody to give it back. */
+	/* So many owners that nobody frees the text. */
 	*older = (struct older_text){.bytes = bytes, .capacity = bytes, .owners = 1000};
 	to->older = memcpy(older->text, text, bytes + 1);
 }
 
-/* Has the object that text there? What would be read is read only where it is known. */
+/* Has the object this text at the offset? The text is read only if its address is the expected one. */
 static int has_text(const char *object, uint32_t offset, const struct older_text *older, const char *text)
 {
 	const char *there = TORCH_AT(const char *, object, offset);
@@ -95,7 +97,7 @@ static int64_t elements(const void *object, uint32_t offset)
 	return form.element_bytes == 4 ? TORCH_AT(int32_t, object, offset) : TORCH_AT(int64_t, object, offset);
 }
 
-/* Where the members lie if there are no others than these. libstdc++ has the last of a tuple first. */
+/* The members' offsets if there are no other members. libstdc++ stores a tuple's last element first. */
 static void place(void)
 {
 	uint32_t text = form.text_bytes, element = form.element_bytes;
@@ -110,7 +112,7 @@ static void place(void)
 	at.in_splits = at.dtype + 8;
 	at.out_splits = at.in_splits + sizeof(struct numbers);
 	at.start = at.out_splits + sizeof(struct numbers);
-	at.ranks = at.start + 8; /* behind the stride */
+	at.ranks = at.start + 8; /* after the stride */
 }
 
 #define PROBE_RANK 314159
@@ -120,9 +122,10 @@ static void place(void)
 #define PROBE_DTYPE 15
 #define PROBE_START 577215
 #define PROBE_STRIDE                                                                                                   \
-	(-662607) /* not above 0, so that the members of the group are not listed, and nothing is allocated */
+	(-662607) /* not above 0, so that the constructor does not list the members of the group, and allocates
+		   * nothing */
 
-/* Lists whose memory passes to the object; they are never given back. */
+/* Lists whose memory passes to the object; the object is never destroyed. */
 static const int64_t probe_splits[3];
 static const struct numbers probe_in = {probe_splits, probe_splits + 1, probe_splits + 1},
 			    probe_out = {probe_splits + 1, probe_splits + 3, probe_splits + 3}, no_numbers;
@@ -141,8 +144,8 @@ static int is_proved(const char *object, const struct older_text *older)
 	       !memcmp(object + at.ranks, &no_numbers, sizeof no_numbers);
 }
 
-/* After the ranks stand: whether it is waited for, and in newer releases, which the constructor's name does not tell, the sequence number, -1 where
- * it was not given, and whether it is between two. */
+/* After the ranks comes whether the operation is asynchronous. Newer releases, which the constructor's name does not
+ * show, add the sequence number (-1: not given) and whether the operation is point to point. */
 static void place_tail(const char *object)
 {
 	uint32_t tail = at.ranks + sizeof(struct numbers);
@@ -167,7 +170,7 @@ static make_info *constructor(void)
 
 void torch_collective_prove(void)
 {
-	/* For good: nothing of it is ever given back. */
+	/* The object is never destroyed. */
 	static _Alignas(16) char object[OBJECT_BYTES];
 	static struct older_text older[3];
 	_Alignas(union text) char names[2 * sizeof(union text)];
@@ -226,14 +229,14 @@ static char *put_number(char *to, int64_t value)
 	return to;
 }
 
-/* Its room is the caller's matter. */
+/* The caller has made sure that there is room. */
 static char *put_part(char *to, const char *part)
 {
 	size_t bytes = strlen(part);
 	return (char *)memcpy(to, part, bytes) + bytes;
 }
 
-/* "[0, 1]": JSON, as Kineto writes short ones. */
+/* "[0, 1]": JSON, as Kineto writes short lists. */
 static uint32_t put_numbers(struct sink_thread *thread, const int64_t *numbers, size_t count)
 {
 	char text[(NUMBERS_TOLD + 1) * NUMBER_BYTES], *to = put_part(text, "[");
@@ -243,7 +246,7 @@ static uint32_t put_numbers(struct sink_thread *thread, const int64_t *numbers, 
 	return put_text(thread, text, (size_t)(to - text));
 }
 
-/* How many numbers such a list has; NUMBERS_MOST where it is none. */
+/* How many numbers the list has; NUMBERS_MOST where it is no valid list. */
 static size_t numbers_at(const void *object, uint32_t offset, const int64_t **ret_first)
 {
 	const struct numbers *list = (const void *)((const char *)object + offset);
@@ -265,7 +268,7 @@ static int is(const char *text, uint64_t bytes, const char *word)
 	return bytes == strlen(word) && !memcmp(text, word, bytes);
 }
 
-/* 0 where it is no operation (one is waited for), or nothing that such an object holds. */
+/* 0 where it is no operation (only the wait for one), or its values are impossible. */
 static int describe(struct sink_thread *thread, const void *object, struct event_collective *record)
 {
 	const int64_t *first;

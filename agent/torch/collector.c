@@ -1,9 +1,9 @@
-/* collector.c - records operators and user ranges: one global RecordFunction callback of all scopes, installed between
- * start and stop, called in the job's threads.
+/* collector.c - records operators and user ranges by one global RecordFunction callback for all scopes, which is
+ * installed between start and stop and called in the job's threads.
  *
- * The context that torch keeps for an open function is the sink's frame itself (its first word leads to destructors that
- * do nothing), so that nothing is allocated. torch may hold it long after stop and drop it in its own time; frames are
- * never unmapped, and the end looks whether the frame is still this function's (frame->key). */
+ * The context that torch keeps for an open function is the sink's frame itself, so nothing is allocated; its first word
+ * leads to destructors that do nothing. torch may hold the frame long after stop. Frames are never unmapped, and the
+ * end checks that the frame still belongs to this function (frame->key). */
 #include "../../proto/events.h"
 #include "../../proto/limits.h"
 #include "../core/collector.h"
@@ -21,26 +21,27 @@
 #define OLDEST_MAJOR 2
 #define OLDEST_MINOR 4
 
-/* What frame->foreign[1] remembers: the name matched the capture's step_range or step_operator, and no function around it did
- * so: an operator that calls itself (aten::sum with a type calls the one without) is one step. */
+/* frame->foreign[1] of a function that is a step: its name matches the capture's step_range or step_operator, and no
+ * function around it does. So an operator that calls itself (aten::sum with a type calls the one without) is one
+ * step. */
 #define MATCHED ((void *)1)
 
-/* Globs of one recording. A callback that was removed may still be running with the last one's; the slots go round, and
- * what lies in them is at any time texts that end. */
+/* Globs of one recording. A callback that was removed may still run with the globs of the last recording, so the slots
+ * are used in turn. At any time they hold texts that end with a NUL. */
 #define GLOB_SLOTS 4
 #define GLOB_BYTES 256
 #define GLOB_CACHE 1024 /* a power of two */
 struct globs {
 	char range[GLOB_BYTES], operator[GLOB_BYTES];
 	uint8_t shapes;
-	/* By string id: recording << 32 | id << 1 | whether it matches. Not by address: when an operator is taken away another can
-	 * come to have its name there. */
+	/* By string id: recording << 32 | id << 1 | whether it matches. Not by address, because another operator's name
+	 * may come to the address of one that was removed. */
 	_Atomic uint64_t cache[GLOB_CACHE];
 };
 static struct globs slots[GLOB_SLOTS];
 static _Atomic(struct globs *) current;
 
-/* torch's own numbers of threads whose record in this recording tells them: number and generation. */
+/* torch's own numbers of threads that have been written in this recording: generation << 32 | number. */
 #define THREADS_TOLD 4096
 static _Atomic uint64_t told[THREADS_TOLD];
 
@@ -52,12 +53,12 @@ static void destroy_nothing(void *context)
 }
 static void (*const frame_vtable[2])(void *) = {destroy_nothing, destroy_nothing};
 
-/* Contexts of functions that could not be recorded and whose end is nevertheless a step's. */
+/* Contexts of functions that could not be recorded, but whose end is the end of a step. */
 static const struct {
 	const void *vtable;
 } range_context = {frame_vtable}, operator_context = {frame_vtable};
 
-/* id: what the sink calls the name in this recording, 0 = nothing. */
+/* id: the name's string id in this recording; 0 = none. */
 static int operator_matches(struct globs *globs, const char *name, uint32_t id)
 {
 	if (!globs->operator[0])
@@ -73,14 +74,15 @@ static int operator_matches(struct globs *globs, const char *name, uint32_t id)
 	return (int)(seen & 1);
 }
 
-/* Tells torch's number of the calling thread, once in a recording. */
+/* Writes torch's number of the calling thread, once in a recording. */
 static void tell_thread(struct sink_thread *thread, const void *function)
 {
 	uint32_t number = (uint32_t)TORCH_AT(uint64_t, function, torch_offsets.function_thread);
 	uint32_t generation = sink_recording();
 	_Atomic uint64_t *slot = &told[number % THREADS_TOLD];
 	uint64_t seen = atomic_load_explicit(slot, memory_order_relaxed);
-	/* Two threads whose numbers share a slot: the second one's is not told, rather than both again and again. */
+	/* If the numbers of two threads share a slot, the second is not written; otherwise both would be written again
+	 * and again. */
 	if (__builtin_expect(seen >> 32 == generation, 1))
 		return;
 	struct event_thread record = {
@@ -88,7 +90,7 @@ static void tell_thread(struct sink_thread *thread, const void *function)
 		.thread = sink_tid(thread),
 		.torch_id = number,
 	};
-	/* In the first moments of warm-up there are fewer chunks than threads: the next operator tells it then. */
+	/* In the first moments of warm-up there may be fewer chunks than threads: then the next operator writes it. */
 	if (sink_write_spared(thread, &record))
 		atomic_store_explicit(slot, (uint64_t)generation << 32 | number, memory_order_relaxed);
 }
@@ -111,7 +113,8 @@ static void *record_start(void **to, const void *function)
 		return to;
 
 	const char *name = torch_symbols.name(function);
-	/* A schema's name stays where it is as long as its operator; that of a user range or an autograd node dies with it. */
+	/* A schema's name lies at one address as long as its operator exists; the name of a user range or an autograd
+	 * node is freed with it. */
 	int is_static = TORCH_AT(uint8_t, function, o->function_index) == 1;
 	struct sink_frame *frame = thread ? sink_open(thread, kind) : NULL;
 	uint32_t id = 0;
@@ -174,7 +177,7 @@ static void record_end(const void *function, void *context)
 		return;
 	}
 	if (frame->key != (uint64_t)(uintptr_t)function)
-		return; /* closed by the watch's end of the same function */
+		return; /* watch.c has closed it at the end of the same function */
 	int is_user = frame->kind == EVENT_RANGE, matched = frame->foreign[1] == MATCHED;
 	struct sink_thread *thread = sink_enter_end(frame);
 	if (thread) {
@@ -189,7 +192,7 @@ static void record_end(const void *function, void *context)
 
 /* ---------------------------------------------------------------- the vtable */
 
-/* 1 where `version` is older than what operators need, 0 where it is not or cannot be read (then calibration decides). */
+/* 1 where `version` is too old for operators; 0 where it is not, or cannot be read (then calibration decides). */
 static int too_old(const char *version)
 {
 	uint32_t numbers[2] = {0, 0};
@@ -283,10 +286,10 @@ static int torch_start(const struct collector_request *request, char *sentence, 
 		.start = record_start, .end = record_end, .sampling = 1.0, .needs_inputs = globs->shapes};
 	memset(callback.scopes, 1, sizeof callback.scopes);
 	handle = torch_add_callback(&callback);
-	/* Again: what calibration has set up in torch ends after us, too. */
+	/* Registered once more, so that we also end before what calibration has set up in torch. */
 	life_watch_exit(&watched);
 	if (!handle) {
-		sentence_put(sentence, bytes, "torch took no callback", NULL);
+		sentence_put(sentence, bytes, "torch did not accept a callback", NULL);
 		return -EIO;
 	}
 	return 0;

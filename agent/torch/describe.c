@@ -1,5 +1,6 @@
-/* describe.c - an operator's inputs, read by offset from the IValues that torch hands to a callback, without a call into
- * torch: a call on a live input could enter Python, record events of its own, or print. Any thread; no locks. */
+/* describe.c - describes an operator's inputs. It reads the IValues that torch hands to a callback by offsets, without
+ * a call into torch: a call on a live input could enter Python, record events itself, or print. Any thread; no
+ * locks. */
 #include "../../proto/inputs.h"
 #include "internal.h"
 
@@ -44,7 +45,8 @@ static int is_defined(const struct torch_value *value)
 	       value->pointer != torch_symbols.undefined_tensor;
 }
 
-/* A long list of tensors by its type alone; one with an undefined tensor has none, as in Kineto. */
+/* Describes a long list of tensors only by its type; a list with an undefined tensor gets no such type, as in
+ * Kineto. */
 static void put_long(struct inputs_writer *writer, const struct torch_value *begin, const struct torch_value *end)
 {
 	while (begin < end && is_defined(begin))

@@ -1,8 +1,8 @@
-/* internal.h - what the torch collector's files share: symbols.c (what libtorch is asked for), calibrate.c (where things
- * lie), describe.c (an operator's inputs), collective.c (what is said of collective operations), watch.c (steps), collector.c
+/* internal.h - what the torch collector's files share: symbols.c (functions of libtorch), calibrate.c (offsets of
+ * fields), describe.c (an operator's inputs), collective.c (collective operations), watch.c (steps), collector.c
  * (recording).
  *
- * Symbols and offsets are written by the agent's thread while no callback of ours that reads them is installed, and never
+ * The agent's thread writes symbols and offsets while no callback of ours that reads them is installed; they never
  * change afterwards. */
 #ifndef PROFD_AGENT_TORCH_INTERNAL_H
 #define PROFD_AGENT_TORCH_INTERNAL_H
@@ -17,8 +17,8 @@
 #include <stdint.h>
 #include <string.h>
 
-/* at::RecordFunctionCallback, the same from 1.13 to 2.15. Trivially copyable and larger than 16 bytes, so C++ passes it
- * on the stack, as C does. */
+/* at::RecordFunctionCallback, the same from 1.13 to 2.15. It is trivially copyable and larger than 16 bytes, so C++
+ * passes it on the stack, as C does. */
 struct torch_callback {
 	/* Returns `to`, the hidden pointer to a std::unique_ptr<at::ObserverContext>. */
 	void *(*start)(void **to, const void *function);
@@ -41,11 +41,12 @@ struct torch_symbols {
 	void (*remove)(uint64_t handle);
 	const char *(*name)(const void *function);
 
-	/* Is torch's own profiler on: in the calling thread; in any (torch 2.5 and newer). NULL where this torch lacks it. */
+	/* Is torch's own profiler on: in the calling thread; in any thread (torch 2.5 and newer). NULL where this torch
+	 * lacks the function. */
 	uint8_t (*profiler_enabled)(void);
 	uint8_t (*profiler_anywhere)(void);
 
-	/* The rest is for calibration; NULL where this torch lacks it. */
+	/* The following are for calibration; NULL where this torch lacks them. */
 	uint64_t (*add_local)(struct torch_callback callback);
 	uint64_t (*thread_id)(void);
 	uint64_t (*sequence_next)(void);
@@ -71,11 +72,11 @@ struct torch_symbols {
 	uint8_t (*gradients_enabled)(void);
 	const void *undefined_tensor; /* c10::UndefinedTensorImpl::_singleton */
 
-	/* c10::ThreadLocalDebugInfo::get(), and by which it finds that of a collective operation: newer releases have an address there, the
-	 * others a number. NULL where this torch lacks it. */
+	/* c10::ThreadLocalDebugInfo::get(), and its argument for collective operations: an address in newer releases, a
+	 * number in the others. NULL where this torch lacks it. */
 	const void *(*debug_info)(uintptr_t kind);
 	const uintptr_t *comms_kind;
-	/* Constructors of torch::ParamCommsDebugInfo, of which a torch has one. */
+	/* Constructors of torch::ParamCommsDebugInfo; each torch has one of them. */
 	const void *comms[TORCH_COMMS_FORMS];
 };
 OWN struct torch_symbols torch_symbols;
@@ -105,7 +106,7 @@ _Static_assert(sizeof(struct torch_value) == 16, "c10::IValue");
 
 #define TORCH_AT(type, base, offset) (*(type const *)((const char *)(base) + (offset)))
 
-/* c10::impl::ListImpl and c10::impl::SizesAndStrides: where things lie in them, all proved by calibration. */
+/* Offsets in c10::impl::ListImpl and c10::impl::SizesAndStrides, all proved by calibration. */
 #define TORCH_LIST_BEGIN 16
 #define TORCH_LIST_END 24
 #define TORCH_LIST_ELEMENT_TYPE 40
@@ -118,27 +119,28 @@ _Static_assert(sizeof(struct torch_value) == 16, "c10::IValue");
 #define TORCH_POLICY_CUSTOM_STRIDES 1
 #define TORCH_POLICY_CUSTOM_SIZES 2
 
-/* Finds and proves torch_offsets, once in a process: on a thread of its own with all signals blocked. 0, or a negative
- * errno with the reason as a sentence (without a full stop), both remembered. */
+/* Finds and proves torch_offsets, once in a process, on a thread of its own with all signals blocked. 0, or a negative
+ * errno with the reason as a sentence (without a full stop). Later calls return the same. */
 int torch_calibrate(char *reason, size_t bytes);
 
-/* Looks for Python's layout (which.c), before the first call of the other. Agent's thread. */
+/* Looks for Python's layout (which.c). Called before the first call of torch_which. Agent's thread. */
 void torch_which_init(void);
-/* The object whose Optimizer.step the calling thread has entered, its class's name being `class`; 0 = not known. */
+/* The object whose Optimizer.step the calling thread has entered; 0 = not known. `class`: the name of its class. */
 OWN uint64_t (*torch_which)(const char *class, size_t bytes);
 
 /* A frame of a Python function: its code, the object that is its first local, if it has one, and where in the code it is. */
 struct torch_frame {
 	uint64_t code, first, instruction;
 };
-/* The innermost frames of the calling thread, at most `room`; none where it cannot be known. */
+/* The innermost frames of the calling thread, at most `room`; none where they are not known. */
 uint32_t torch_frames(struct torch_frame *frames, uint32_t room);
-/* Is it known how they lie? After torch_which_init(). */
+/* Does torch_frames() know this Python's layout? After torch_which_init(). */
 bool torch_knows_frames(void);
 /* The request for a batch that the calling thread has just begun. errno stays as it is. */
 void torch_pass(struct steps_pass *ret);
 
-/* Describes the inputs of `function` (proto/inputs.h) in `words`, LIMIT_INPUTS_WORDS long; returns how many, or more than that where there is no room. */
+/* Describes the inputs of `function` (proto/inputs.h) in `words`, LIMIT_INPUTS_WORDS long. Returns how many words it
+ * used, or more than that where there is no room. */
 uint32_t torch_describe_inputs(const void *function, uint32_t *words);
 
 /* A function that torch opens around a collective operation of NCCL's or UCC's; no operator with a schema has this name. */
@@ -146,22 +148,24 @@ static inline bool torch_is_collective(const char *name)
 {
 	return name[0] == 'r' && !strcmp(name, "record_param_comms");
 }
-/* Proves where things lie in what torch says of them; where that fails nothing is recorded of it. Calibration's thread. */
+/* Proves the offsets in the object in which torch describes them. If that fails nothing of it is recorded.
+ * Calibration's thread. */
 void torch_collective_prove(void);
-/* Writes what torch says of the operation that the calling thread has just begun, and stamps the start of its frame again; NULL: it has none. */
+/* Writes what torch tells about the operation that the calling thread has just begun, and sets the start of its frame
+ * again. `frame` NULL: it has none. */
 void torch_collective(struct sink_thread *thread, struct sink_frame *frame);
 
 /* Are operators recorded? */
 bool torch_is_on(void);
 
-/* Are their Python stacks wanted? */
+/* Are the operators' Python stacks wanted? */
 OWN atomic_uchar torch_stacks_on;
-/* Tells that of an operator which has just been opened, or the node of autograd in which it runs. */
+/* Sets the stack of an operator that has just been opened, or the node of autograd in which it runs. */
 void torch_stack(struct sink_thread *thread, struct sink_frame *frame);
 
-/* Closes a frame at `now`: for the recording's own end callback and for the watch's before it ticks. The second
- * caller finds it closed. Returns 1 where its end is one that the capture counts as a step: the caller says so to
- * steps.h once it has left the sink. */
+/* Closes a frame at `now`. The end callbacks of collector.c and of watch.c (before it ticks) call it; the second one
+ * finds the frame closed. Returns 1 where the frame's end is a step of the capture: the caller tells steps.h after it
+ * has left the sink. */
 int torch_close_frame(struct sink_thread *thread, struct sink_frame *frame, uint64_t now);
 
 /* Adds and removes callbacks, inside the gate: torch has a lock for them. */

@@ -1,5 +1,6 @@
-/* pass.c - which pass over a DataLoader asks for a batch? In the frame of torch's `__next__` the first local is the iterator, whose attributes tell.
- * The frames are found as in which.c. What they lead to is read by copies, which fail where there is no memory: only a capture asks for it. */
+/* pass.c - which pass over a DataLoader asks for a batch? The first local in the frame of torch's `__next__` is the
+ * iterator, and its attributes tell. The frames are found as in which.c. The objects are copied by the kernel, which
+ * fails for unmapped memory. That is slow, but only a capture needs it. */
 #include "../core/sentence.h"
 #include "../stacks/interpreter.h"
 #include "internal.h"
@@ -9,16 +10,17 @@
 
 #include <errno.h>
 
-/* The ends of a range's begin lie inside of it: torch's own __enter__, and what calls the operator. */
+/* `__next__` is not the innermost frame: torch's own __enter__ and its call of the operator lie inside of it. */
 #define FRAMES 8
 #define READS 1024
 #define NAME_BYTES 128
 
 static struct python own; /* never changed once it is found */
 static atomic_bool found;
-/* The code of `__next__` that was met last. */
+/* The code of `__next__` that was found last. */
 static _Atomic uint64_t known;
-/* Attributes that tell: where one mostly is among the others, and the str that is its name there, which torch's code holds. */
+/* The attributes that are read: their usual index in the dict, and the address of the str object of their name, which
+ * torch's code keeps alive. */
 static struct {
 	const char *name;
 	_Atomic uint32_t place;
@@ -48,12 +50,12 @@ static bool is_next(struct python *python, uint64_t code)
 	uint64_t text = code ? python_word(&python->memory, code + (uint64_t)python->offsets.code_name) : 0;
 	if (!text || !python_text(python, text, name, sizeof name))
 		return false;
-	/* From 3.11 on names have their class before them. */
+	/* From 3.11 on this is the qualified name, with the class first. */
 	const char *dot = strrchr(name, '.');
 	return strcmp(dot ? dot + 1 : name, "__next__") == 0;
 }
 
-/* The frame of `__next__`; `count`: there is none. */
+/* Index of the frame of `__next__`; `count`: there is none. */
 static uint32_t find_next(struct python *python, const struct torch_frame *frames, uint32_t count)
 {
 	uint64_t code = atomic_load_explicit(&known, memory_order_relaxed);
@@ -111,7 +113,7 @@ void torch_pass(struct steps_pass *ret)
 	uint32_t count = torch_frames(frames, FRAMES), at = find_next(&python, frames, count);
 	if (at < count)
 		ret->is_known = read_iterator(&python, frames[at].first, ret);
-	/* Who asks, and where. */
+	/* The place of the program that asks. */
 	if (at + 1 < count)
 		ret->place = frames[at + 1].code * 0x9e3779b97f4a7c15u ^ frames[at + 1].instruction;
 	errno = saved;

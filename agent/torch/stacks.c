@@ -1,5 +1,6 @@
-/* stacks.c - the Python stack of each operator (--stacks=operators): whether it is to be told, and what it is. Operators that run in a
- * node of autograd have no stack of their own: they carry the node, and get that of its forward when the capture is finished. */
+/* stacks.c - the Python stack of each operator (--stacks=operators): reads it where it is wanted. Operators that run in
+ * a node of autograd have no stack of their own: their record names the node, and they get the stack of its forward
+ * operator when the capture is finished. */
 #include "../core/collector.h"
 #include "../core/sentence.h"
 #include "../stacks/walk.h"
@@ -18,7 +19,7 @@ void torch_stack(struct sink_thread *thread, struct sink_frame *frame)
 	frame->backward = frame->source == TORCH_SCOPE_BACKWARD ? frame->id
 			  : around && around->step		? around->backward
 								: 0;
-	/* In warm-up, too: most stacks are known then before they cost the recording anything. */
+	/* In warm-up, too: so most stacks are known before the recording, and cost it nothing. */
 	if (!frame->backward && (frame->step || !sink_record_start()))
 		frame->stack = walk_own(thread, EVENT_OPERATOR, &frame->entered);
 }

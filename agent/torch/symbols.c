@@ -1,4 +1,5 @@
-/* symbols.c - finds libtorch in this process, binds what the collector calls, reads its version. Agent's thread only. */
+/* symbols.c - finds libtorch in this process, looks up the functions that the collector calls, reads its version.
+ * Agent's thread only. */
 #include "../core/gate.h"
 #include "../core/keeper.h"
 #include "internal.h"
@@ -40,8 +41,8 @@ static void *open_library(const char *part)
 	return dlopen(search.path, RTLD_LAZY | RTLD_NOLOAD);
 }
 
-/* Parts of the mangled names of constructors of torch::ParamCommsDebugInfo, with std::string in both of its forms, with numbers of elements of
- * 8 and of 4 bytes, and with a bool behind all. */
+/* Parts of the mangled names of constructors of torch::ParamCommsDebugInfo: with std::string in both of its forms, with
+ * numbers of elements of 8 and of 4 bytes, and with a bool at the end. */
 #define COMMS "_ZN5torch19ParamCommsDebugInfoC1ESt5tuple"
 #define STRING "NSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE"
 #define TYPE "N3c1010ScalarTypeESt6vectorIlSaIlEE"
@@ -133,7 +134,7 @@ static int read_version(char *path, size_t path_bytes, char *to, size_t bytes)
 	*slash = 0;
 	if (!n)
 		return 0;
-	/* At the beginning of a line; __all__ names it too. */
+	/* Only at the beginning of a line, because __all__ has the word, too. */
 	const char *at = strncmp(text, "__version__", 11) == 0 ? text : strstr(text, "\n__version__");
 	const char *first = at ? strpbrk(at + 1, "'\"\n") : NULL;
 	const char *last = first && *first != '\n' ? strpbrk(first + 1, "'\"\n") : NULL;
@@ -149,8 +150,8 @@ void torch_version(char *to, size_t bytes)
 {
 	int saved = errno;
 	to[0] = 0;
-	/* A wheel has torch/version.py, torch/_C.*.so and torch/lib/libtorch_cpu.so; a distribution's library may lie
-	 * elsewhere, its _C.*.so does not. */
+	/* A wheel has torch/version.py, torch/_C.*.so and torch/lib/libtorch_cpu.so. The library of a Linux
+	 * distribution may lie elsewhere, but its _C.*.so lies beside version.py. */
 	struct search search = {.part = "/torch/_C."};
 	if (gate_iterate(search_one, &search, GATE_OWN_NS))
 		read_version(search.path, sizeof search.path, to, bytes);

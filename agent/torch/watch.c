@@ -1,10 +1,11 @@
 /* watch.c - steps: one global RecordFunction callback for user scopes, in any thread of the job, for the life of the
- * process. It alone tells the step counter of optimizers and loaders, so that each end of an Optimizer.step is told once,
- * whether or not a recording was switched on or off while it ran.
+ * process. Only this callback tells the step counter about optimizers and loaders. So each end of an Optimizer.step is
+ * told once, also if a recording is switched on or off while it runs.
  *
- * A step ends where Optimizer.step ends and cuts no range, so while recording the range of that very Optimizer.step must
- * be closed before the tick. In which order torch runs the ends of several callbacks is torch's matter; hence both can
- * close it: the range's frame is found by the address of its at::RecordFunction, which no other open range can have. */
+ * A step ends where Optimizer.step ends, and the step's end must not cut the range of that Optimizer.step. So during a
+ * recording that range is closed before the tick. torch may run the ends of several callbacks in any order, so both
+ * callbacks can close it: the range's frame is found by the address of its at::RecordFunction, which no other open
+ * range can have. */
 #include "../core/gate.h"
 #include "../core/life.h"
 #include "../steps/counter.h"
@@ -25,13 +26,14 @@ static const char profiler_prefix[] = "ProfilerStep#";
 static const char loader_prefix[] = "enumerate(DataLoader)#";
 static const char loader_suffix[] = "__next__";
 
-/* Steps of torch.profilers that are open: one that has a schedule opens them from its start to its stop, while it waits, too. */
+/* How many steps of torch.profilers are open. A profiler with a schedule opens them from its start to its stop, also
+ * while it waits. */
 static atomic_int profiler_steps;
-/* When the last of them ended, and after which step; the next one is opened a moment later, by the same call. */
+/* When the last of them ended, and after which step. The same call opens the next one a moment later. */
 static _Atomic uint64_t profiler_step_end, profiler_step_at;
-/* A thread that gets no processor may take that long for the moment. */
+/* That moment may take this long if the thread gets no processor. */
 #define BETWEEN_NS 1000000000ull
-/* Was torch's own profiler on in the step thread, where alone its state can be read in older releases? */
+/* Was torch's own profiler on in the step thread? In older releases its state can be read only there. */
 static atomic_uchar profiled;
 
 int torch_profiled(void)
@@ -59,7 +61,7 @@ static void destroy_nothing(void *context)
 	(void)context;
 }
 
-/* What torch takes for an at::ObserverContext: its first word leads to {complete, deleting} destructor. */
+/* torch uses these as at::ObserverContext: the first word leads to the {complete, deleting} destructors. */
 static void (*const static_vtable[2])(void *) = {destroy_nothing, destroy_nothing};
 static const struct {
 	const void *vtable;
@@ -77,8 +79,9 @@ static const char *class_of(const char *name, size_t *ret_bytes)
 	return class;
 }
 
-/* Names are compared by words that lie at multiples of their size, as a std::string's do: such a word is in one page, and may be read as a
- * whole where its first byte may. The next one is read only where this one was as expected, and so had no NUL. */
+/* Names are compared by aligned words; the text of a std::string is aligned. An aligned word lies in one page, so the
+ * whole word can be read if its first byte can. The next word is read only if this one was as expected, and so had no
+ * NUL. */
 #define WORD sizeof(uint64_t)
 
 static inline int has_words(const char *name)
@@ -93,8 +96,8 @@ static inline __attribute__((no_sanitize("address"))) uint64_t word_at(const cha
 	return word;
 }
 
-/* The name that a thread's Optimizer.step had last lies in its entry, so that it is taken apart once. It is compared as a text: torch
- * makes each anew. */
+/* The thread's entry keeps the name of its last Optimizer.step, so that it is taken apart only once. It is compared as
+ * a text, because torch makes a new string each time. */
 static __attribute__((noinline)) void remember_step(struct nest_entry *e, const char *name, size_t class_bytes)
 {
 	size_t bytes = strlen(name) + 1;
@@ -109,8 +112,9 @@ static __attribute__((noinline)) void remember_step(struct nest_entry *e, const 
 	e->class_bytes = (uint32_t)class_bytes;
 }
 
-/* Is it that name? The first word is known to be the prefix's; of a name that is remembered the second is not the last, since the prefix
- * and the suffix alone are longer. Where none is, the second word is 0, and that of no name that has a second. */
+/* Is it the remembered name? The first word is known to be that of the prefix. A remembered name has more than two
+ * words, because the prefix and the suffix alone are longer. If none is remembered its second word is 0, which no name
+ * has. */
 static inline int is_remembered(const struct nest_entry *e, const char *name)
 {
 	uint64_t second = word_at(name + WORD), last = e->name_last;
@@ -138,7 +142,7 @@ static void batch_begins(void)
 	steps_batch_begin(now, sequence(), torch_symbols.sequence_peek != NULL, wanted ? &pass : NULL);
 }
 
-/* What is no Optimizer.step of the name that this thread's last one had. */
+/* All user ranges except an Optimizer.step with the remembered name. */
 static __attribute__((noinline)) void *watch_other(const char *name)
 {
 	if (name[0] == 'O' && !strncmp(name, optimizer_prefix, sizeof optimizer_prefix - 1)) {
@@ -191,7 +195,7 @@ static void *watch_start(void **to, const void *function)
 	return to;
 }
 
-/* Closes the range of an Optimizer.step that is recorded. */
+/* Closes the range of an Optimizer.step during a recording. */
 static __attribute__((noinline)) void close_step_range(const void *function, uint64_t now)
 {
 	int matched = 0;
@@ -206,7 +210,7 @@ static __attribute__((noinline)) void close_step_range(const void *function, uin
 		steps_range_end(now);
 }
 
-/* 60 ns, which newer releases need not spend. */
+/* This takes 60 ns; newer releases do not need it. */
 static void look_for_profiler(void)
 {
 	uint8_t on = torch_symbols.profiler_enabled();
@@ -214,7 +218,8 @@ static void look_for_profiler(void)
 		atomic_store_explicit(&profiled, on, memory_order_relaxed);
 }
 
-/* What steps_usual_end() does not do. Whose step it was is looked at here, where it is still in the same frames as at its begin. */
+/* The end of a step that steps_usual_end() has not counted. The optimizer is found here, because the Python frames are
+ * still those of the step's begin. */
 static void step_ends(const void *function, const char *class, size_t bytes)
 {
 	if (life_forked())
@@ -234,7 +239,7 @@ static void named_ends(const void *function)
 	step_ends(function, class, bytes);
 }
 
-/* One whose begin found the name that its thread remembers; that is kept until then. */
+/* The end of a step whose begin found the remembered name, which is kept until now. */
 static __attribute__((noinline)) void known_ends(const void *function)
 {
 	const struct nest_entry *e = nest_own;
@@ -285,7 +290,8 @@ int torch_watch(void)
 	gate_leave(place);
 	struct torch_callback callback = {.start = watch_start, .end = watch_end, .sampling = 1.0};
 	callback.scopes[TORCH_SCOPE_USER] = 1;
-	/* Before torch is called at all, and behind what it has set up for its callbacks, which is taken apart after us then. */
+	/* Registered before the first call into torch, and once more after torch has set up its callbacks: exit
+	 * handlers that are registered last run first, so we end before these are taken down. */
 	life_watch_exit(&watched[0]);
 	handle = torch_add_callback(&callback);
 	life_watch_exit(&watched[1]);
@@ -302,7 +308,7 @@ void torch_unwatch(void)
 	if (handle)
 		torch_remove_callback(handle);
 	handle = 0;
-	/* What is open now ends without us. */
+	/* Ranges that are open now end without us. */
 	atomic_store(&profiler_steps, 0);
 	atomic_store(&profiler_step_end, 0);
 	atomic_store(&profiled, 0);

@@ -1,20 +1,22 @@
-/* which.c - which object's step is called? A range is named by the class alone, and a loop may have two optimizers of one
- * class (a GAN's two Adams).
+/* which.c - which optimizer's step is called? The range's name has only the class, and a loop may have two optimizers
+ * of one class (a GAN's two Adams).
  *
- * The calling thread's own Python frames are read, by loads alone: they stand still while their thread is here, and
- * everything that is looked at is held by them. No call into Python, so that it needs no lock of it and makes no object; no
- * call into the system, as a filter may forbid it, and each step of each job would pay for it. The guards are those of
- * stacks/walk.c:
- *  - Where the interpreter ends (it takes the states of other threads with it, some us after it has said so) nothing is read.
- *  - Where another thread may use this one's state nothing is read: the C frame in which its Python runs has to lie in this
- *    thread's stack. 3.9 does not tell it: there the program has to be Python's own, and nobody may hold the GIL with the state.
- *  - 3.11.0 and 3.11.1 leave a frame that they drop in sight: the innermost one is not looked at.
+ * The calling thread's own Python frames are read by plain loads. The frames do not change while their thread is here,
+ * and they keep alive every object that is looked at. There is no call into Python, so no lock of Python is needed and
+ * no object is made. There is no system call, because a filter may forbid it, and each step of each job would pay for
+ * it. The guards are those of stacks/walk.c:
+ *  - Nothing is read while the interpreter ends: some us after it has said so it frees the states of other threads.
+ *  - Nothing is read where another thread may use this thread's state: the C frame in which its Python runs has to lie
+ *    in this thread's stack. 3.9 does not have that frame: there the program has to be Python itself, and nobody may
+ *    hold the GIL with this state.
+ *  - In 3.11.0 and 3.11.1 the innermost frame is not looked at, because it may be one that Python has dropped.
  * Where the layout is not known (another version, a build without the global lock) the answer is 0.
  *
- * torch wraps each class's step into a function `wrapper(*args, **kwargs)`, whose first local is the tuple with the optimizer
- * in front. Its code object is recognised once, by the class's name; after that it is compared by address.
+ * torch wraps each class's step into a function `wrapper(*args, **kwargs)`, whose first local is the tuple with the
+ * optimizer in front. Its code object is recognised once, by the class's name; after that it is compared by address.
  *
- * How frames are found differs by release. All is written once, and compiled for each way: every step of a job pays for it. */
+ * Frames are found in different ways, depending on Python's release. The code is written once and compiled for each
+ * way, because every step of a job pays for it. */
 #include "../core/gate.h"
 #include "../stacks/interpreter.h"
 #include "internal.h"
@@ -24,14 +26,15 @@
 #include <stdatomic.h>
 #include <string.h>
 
-/* Frames above the call, at most: torch's own __enter__, and what calls it. */
+/* How many frames are looked at, at most: torch's own __enter__, its callers, and `wrapper` are among them. */
 #define FRAMES 8
-/* Those that are looked at first. */
+/* How many are looked at first. */
 #define NEAR 4
-/* Code objects that are recognised: one a version of torch, unless somebody has copied it. Looks in vain end as well. */
+/* How many code objects are remembered: a torch has one, unless somebody has copied it. After LOOKS searches the agent
+ * gives up searching. */
 #define CODES 4
 #define LOOKS 64
-/* How far up in its stack a thread may have begun to run Python. */
+/* How far up in its stack a thread may have begun to run Python, at most. */
 #define STACK_MOST (256ull << 20)
 
 /* PyObject, PyVarObject and PyTypeObject, the same in all releases. */
@@ -39,17 +42,18 @@
 #define OBJECT_SIZE 16
 #define TYPE_NAME 24
 #define CODE_VARARGS 4
-/* _PyInterpreterFrame.owner of a frame that C made between two of Python's; 3.14 has one more, of a thread's first. */
+/* _PyInterpreterFrame.owner of a frame that C has made between two Python frames; 3.14 has one more value, for a
+ * thread's first frame. */
 #define OWNED_BY_C 3
 
 enum way {
 	WAY_NONE,
 	WAY_LOCK,	/* 3.9: the state leads to the frame */
-	WAY_BESIDE,	/* 3.10: it has the C frame, too */
-	WAY_C_FRAME,	/* 3.11 and 3.12: it leads to the C frame, and that to the frame */
+	WAY_BESIDE,	/* 3.10: the state also leads to the C frame */
+	WAY_C_FRAME,	/* 3.11 and 3.12: the state leads to the C frame, and that to the frame */
 	WAY_DROPPED,	/* 3.11.0 and 3.11.1 */
-	WAY_MARKS,	/* 3.13: it leads to the frame; frames that C has made are among them */
-	WAY_REFERENCES, /* 3.14: the same, and references have marks */
+	WAY_MARKS,	/* 3.13: the state leads to the frame; some frames are made by C */
+	WAY_REFERENCES, /* 3.14: the same, and references have mark bits */
 };
 
 static struct layout {
@@ -76,7 +80,7 @@ static _Atomic uint32_t looks;
 
 /* ---------------------------------------------------------------- objects */
 
-/* A word that refers to an object, where it may have marks; 0: it does not. */
+/* The object of a word, without the mark bits that the word may have; NULL: it refers to none. */
 static inline __attribute__((always_inline)) const char *object_of(enum way way, uintptr_t word)
 {
 	if (way == WAY_REFERENCES)
@@ -84,7 +88,7 @@ static inline __attribute__((always_inline)) const char *object_of(enum way way,
 	return (const char *)word;
 }
 
-/* The optimizer in front of a frame's first local; 0: that is no tuple with something in it. */
+/* The optimizer: the first item of the tuple that is the frame's first local. 0: that is no tuple, or an empty one. */
 static inline __attribute__((always_inline)) uint64_t first_of(enum way way, const char *frame)
 {
 	const char *object = object_of(way, TORCH_AT(uintptr_t, frame, layout.locals));
@@ -94,7 +98,7 @@ static inline __attribute__((always_inline)) uint64_t first_of(enum way way, con
 	return TORCH_AT(uint64_t, object, layout.items);
 }
 
-/* The optimizer in the frame of `wrapper`, 0 where this is another function's. */
+/* The optimizer, if this is the frame of `wrapper`; 0: it is another function's. */
 static inline __attribute__((always_inline)) uint64_t optimizer_in(enum way way, const char *frame, uintptr_t word,
 								   const char *class, size_t bytes)
 {
@@ -134,7 +138,7 @@ static void learn(uintptr_t code)
 
 /* ---------------------------------------------------------------- frames */
 
-/* Does it lie above, in the stack of the calling thread? */
+/* Does `at` lie in the calling thread's stack, above this frame? */
 static inline __attribute__((always_inline)) int is_in_own_stack(const char *at)
 {
 	return (uintptr_t)at - (uintptr_t)__builtin_frame_address(0) < STACK_MOST;
@@ -145,10 +149,10 @@ static inline __attribute__((always_inline)) int has_marks(enum way way)
 	return way == WAY_MARKS || way == WAY_REFERENCES;
 }
 
-/* Frames of C: 0 it is none, 1 it is one of this thread's, -1 of another's. */
+/* Is this a frame that C has made? 0: no; 1: yes, in this thread; -1: yes, in another thread. */
 static inline __attribute__((always_inline)) int mark(enum way way, const char *frame)
 {
-	/* 3.12 has them, too. Whose Python this is its C frame has said. */
+	/* 3.12 has them, too. There the C frame has shown that this Python runs in this thread. */
 	if (way == WAY_LOCK || way == WAY_BESIDE || TORCH_AT(uint8_t, frame, layout.owner) < OWNED_BY_C)
 		return 0;
 	return !has_marks(way) || is_in_own_stack(frame) ? 1 : -1;
@@ -159,7 +163,7 @@ static inline __attribute__((always_inline)) const char *previous_of(const char 
 	return TORCH_AT(const char *, frame, layout.previous);
 }
 
-/* Has nobody the GIL with this state? Whoever is called from torch has let it go. */
+/* Is the GIL free, or held with another state? torch releases the GIL before it calls us. */
 static int is_let_go(const char *state)
 {
 	return !TORCH_AT(int32_t, layout.gil, layout.held) ||
@@ -188,8 +192,8 @@ static inline __attribute__((always_inline)) const char *innermost(enum way way)
 	return way == WAY_DROPPED && frame ? previous_of(frame) : frame;
 }
 
-/* The first frames, with no more than a look at their code: mostly it is the one that was recognised first. Frames that C made
- * have a word there, too. */
+/* Looks only at the code of the first frames: one of them is mostly the code that was recognised first. Frames that C
+ * has made also have a word there. */
 static inline __attribute__((always_inline)) uint64_t usual(enum way way, const char *frame)
 {
 	uintptr_t wanted = atomic_load_explicit(&codes[0], memory_order_relaxed);
@@ -203,7 +207,7 @@ static inline __attribute__((always_inline)) uint64_t usual(enum way way, const 
 	return 0;
 }
 
-/* All of them, and if need be who of them is `wrapper`. */
+/* Looks at all frames for known code, and if there is none searches them for `wrapper`. */
 static inline __attribute__((always_inline)) uint64_t look_for(enum way way, const char *frame, const char *class,
 							       size_t bytes)
 {

@@ -14,11 +14,11 @@ _Static_assert(COLLECTOR_COUNT <= 16, "STEP records have 16 bits for collectors"
 
 enum collector_asked { ASKED_NEVER, ASKED_ALWAYS, ASKED_WITH, ASKED_UNLESS, ASKED_WITH_MORE, ASKED_VALUE };
 
-/* Figures that several collectors may fill: they are "not recorded" where none of these ran. */
+/* Figures that several collectors may fill. They are "not recorded" if none of these collectors ran. */
 enum collector_figures {
 	FILLS_OPERATORS = 1,
 	FILLS_RANGES = 2, /* and marks */
-	FILLS_DEVICE = 4, /* kernels, copies, memsets, graphs, what called them */
+	FILLS_DEVICE = 4, /* kernels, copies, memsets, graphs, and the calls that launched them */
 	FILLS_MEMORY = 8,
 	FILLS_STACKS = 16,
 	FILLS_SHAPES = 32,
@@ -30,7 +30,7 @@ enum collector_figures {
 
 struct collector_facts {
 	const char *word;
-	unsigned part_of; /* the collector that reports on it; itself where it is one */
+	unsigned part_of; /* the collector that reports on it; the bit itself if it is a collector */
 	enum collector_asked asked;
 	const char *option, *help; /* "" = none */
 	unsigned fills;		   /* enum collector_figures */
@@ -42,15 +42,15 @@ struct collector_facts {
 
 /* NULL for a bit that nothing uses yet. */
 const struct collector_facts *collector_facts(unsigned bit);
-/* Its word; NULL as above. */
+/* The bit's word; NULL as above. */
 const char *collector_word(unsigned bit);
-/* A bit set of those that are asked for in this way. */
+/* A bit set of the bits that are asked for in this way. */
 uint32_t collectors_asked(enum collector_asked asked);
-/* A bit set of those that fill any of the figures. */
+/* A bit set of the bits that fill any of the figures. */
 uint32_t collectors_filling(unsigned figures);
 
-/* If a collector is left out, the other bits that it records for are left out, too. What is recorded when torch calls
- * the agent needs operators. */
+/* Makes a set consistent. If CUPTI is left out, the bits that it records for are left out, too. If figures need torch's
+ * calls to the agent, operators are added. */
 uint32_t collectors_consistent(uint32_t bits);
 
 /* A bit set of the other bits that a collector records for: the collector torch records shapes. */

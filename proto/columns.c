@@ -1,4 +1,5 @@
-/* columns.c - see columns.h. The columns come from events.def; what else a capture file has is in schema.def. No state. */
+/* columns.c - see columns.h. The columns come from events.def; schema.def has the other tables of a capture file. No
+ * state. */
 #include "columns.h"
 #include "events.h"
 

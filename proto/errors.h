@@ -8,7 +8,7 @@ enum error {
 #include "errors.def"
 };
 
-/* All return NULL (or 1 for the exit code) for a number that is none. */
+/* All return NULL (or 1 for the exit code) for a number that is no error. */
 const char *error_word(unsigned error);
 const char *error_sentence(unsigned error); /* a format with %s */
 int error_exit_code(unsigned error);

@@ -1,8 +1,8 @@
 /* events.h - the event records, as structs expanded from events.def.
  *
  * Little-endian, 8-byte aligned, length first. A writer fills a struct and copies `size` bytes into a chunk; a reader
- * uses event_read(), which copies what the record covers into a zeroed struct, so that an older, shorter record reads
- * as one with zeros and a longer one loses only what this release does not know. */
+ * uses event_read(), which copies the record into a zeroed struct. So an older, shorter record has zeros at its end,
+ * and a longer one loses only fields that this release does not know. */
 #ifndef PROFD_PROTO_EVENTS_H
 #define PROFD_PROTO_EVENTS_H
 
@@ -30,7 +30,7 @@ enum event_kind {
 	_Static_assert((number) < EVENT_KIND_COUNT, "event_" #name " has a row in the loss table");
 #include "events.def"
 
-/* Bytes of a record whose tail is left out. */
+/* Bytes of a record without its optional tail. */
 enum event_least {
 #define EVENT(number, NAME, name, table, min_size, side, place, description) EVENT_##NAME##_LEAST = (min_size),
 #include "events.def"
@@ -40,8 +40,8 @@ enum event_least {
 enum event_side { SIDE_HOST = 1, SIDE_DEVICE = 2, SIDE_BOTH = 3 };
 enum event_place { PLACE_NONE, PLACE_TIME, PLACE_TIME_OR_NONE, PLACE_CALL };
 
-/* Facts that make the other records readable: they belong to no step, and no limit keeps them out. One bit of a
- * constant is tested, because the agent asks this for each record. */
+/* Is it a fact that other records refer to? Facts belong to no step, and no limit leaves them out. The test is of one
+ * bit of a constant, because the agent asks this for each record. */
 static inline int event_is_fact(unsigned kind)
 {
 	static const uint64_t facts = 0
@@ -52,7 +52,7 @@ static inline int event_is_fact(unsigned kind)
 	return kind < EVENT_KIND_COUNT && facts >> kind & 1;
 }
 
-/* Does its writer state the step, so that there is none outside of every step? */
+/* Does the writer set the step, so that no record of this kind lies outside of the steps? */
 static inline int event_needs_step(unsigned kind)
 {
 	static const uint64_t needing = 0
@@ -100,7 +100,7 @@ const char *loss_sentence(unsigned loss);
 /* 1 where the event is not in the capture, 0 where it is but with a defect. */
 int loss_is_loss(unsigned loss);
 
-/* What the kind's row says; PLACE_NONE for a number that nothing writes. */
+/* The place in the kind's row; PLACE_NONE for a number that nothing writes. */
 enum event_place event_place_of(unsigned kind);
 /* Name ("range") and table ("ranges") of a kind, NULL for a number that is none. */
 const char *event_name(unsigned kind);
@@ -123,9 +123,9 @@ enum batches {
 };
 /* What a thread did when its stack was sampled: it ran, it slept, or it could have run and had no processor. */
 enum sample_state { SAMPLE_UNKNOWN, SAMPLE_RUNNING, SAMPLE_WAITING, SAMPLE_READY, SAMPLE_STATE_COUNT };
-/* Which objects Python's collector of garbage went through: the generations are 0, 1 and 2, which is all. */
+/* Which objects Python's collector of garbage went through: generation 0, 1, or 2, which means all objects. */
 enum garbage_generation { GARBAGE_ALL = 2, GARBAGE_GENERATION_UNKNOWN = 3 };
-/* Does the caller of a collective operation wait for it? And what was not told of the operation. */
+/* Does the caller of a collective operation wait for it? And which of the operation's fields are not known. */
 enum collective_asynchronous { COLLECTIVE_IS_WAITED_FOR = 1, COLLECTIVE_IS_ASYNCHRONOUS = 2 };
 enum collective_unknown {
 	COLLECTIVE_UNKNOWN_IN = 1,  /* in_elements */
@@ -147,26 +147,27 @@ enum allocation_operation {
 enum allocation_known {
 	ALLOCATION_KNOWS_BYTES = 1,  /* how large it is */
 	ALLOCATION_KNOWS_TOTALS = 2, /* total and reserved of the device */
-	ALLOCATION_CROWDED = 4, /* given back, of unknown size: not all that were taken found room to be remembered */
+	ALLOCATION_CROWDED = 4,	     /* given back, and its size is not known because there was no room to remember all
+				 * blocks */
 };
-/* A framework block's device: c10::DeviceType of the host, and the number where a type has one device. */
+/* The device of a framework's block: c10::DeviceType of the host, and the number for a type with only one device. */
 enum framework_device { FRAMEWORK_CPU = 0, FRAMEWORK_DEVICE_ALONE = 255 };
 /* What a session of CUPTI had on. */
 enum session_option {
-	SESSION_GRAPHS_WHOLE = 1,    /* CUDA graphs as a whole: no record a node */
+	SESSION_GRAPHS_WHOLE = 1,    /* CUDA graphs as a whole, without a record for each node */
 	SESSION_API_ALL = 2,	     /* all API calls, not only launches, copies and waits */
 	SESSION_SHARED = 4,	     /* side by side with another client (multi-subscriber calls) */
-	SESSION_FORCED = 8,	     /* the drain ended by force: what was running came without an end */
-	SESSION_REPLACED = 16,	     /* another client took the buffer callbacks over in mid-capture */
+	SESSION_FORCED = 8,	     /* the drain ended by force: running operations came without an end */
+	SESSION_REPLACED = 16,	     /* another client replaced our buffer callbacks during the capture */
 	SESSION_HUNG = 32,	     /* a call of CUPTI did not return in time; the session was abandoned */
 	SESSION_CLOCK_STEPPED = 64,  /* CUPTI's clock jumped or changed its rate */
 	SESSION_EXHAUSTED = 128,     /* CUPTI gave no buffers back: switched off before the end */
-	SESSION_NO_FLUSH = 256,	     /* CUPTI refused to hand its buffers out; they were read where they lie */
-	SESSION_LEFT_ON = 512,	     /* CUPTI refused to switch a kind off: the job pays for it still */
+	SESSION_NO_FLUSH = 256,	     /* CUPTI refused to hand its buffers out; they were read in place */
+	SESSION_LEFT_ON = 512,	     /* CUPTI refused to switch a kind off: it still costs the job time */
 	SESSION_CLOCK_SILENT = 1024, /* CUPTI's clock did not answer any more */
 	SESSION_ATTACHED = 2048	     /* the agent came after the process had begun */
 };
-/* Activity kinds by CUPTI's numbers, as sessions.refused has a bit for each. */
+/* Activity kinds by CUPTI's numbers; sessions.refused has a bit for each. */
 enum activity_kind {
 	ACTIVITY_COPY = 1,
 	ACTIVITY_SET = 2,
@@ -176,7 +177,7 @@ enum activity_kind {
 	ACTIVITY_SYNC = 38,
 	ACTIVITY_MEMORY = 49,
 };
-/* The word for what users look for in a capture, and the bits of its kinds; NULL where i is beyond the last. */
+/* A word that users know for some kinds, and the bits of these kinds; NULL where i is beyond the last. */
 const char *activity_word(unsigned i, uint64_t *ret_kinds);
 enum capture_status {
 #define CAPTURE_STATUS(number, NAME, word) CAPTURE_##NAME = (number),
@@ -204,12 +205,13 @@ enum event_verdict {
 	EVENT_OK = 0,
 	EVENT_END = 1,	   /* the buffer is used up */
 	EVENT_UNKNOWN = 2, /* well formed, of a kind or reserved number this release does not read; skipped */
-	EVENT_BROKEN =
-		3, /* length, alignment or fields make no sense; nothing after it in this buffer can be trusted */
+	EVENT_BROKEN = 3,  /* length, alignment or fields are impossible; nothing after the record in this buffer can be
+		    * trusted */
 };
 
-/* Reads the record at *at of bytes[0..n) into *out (zero-extended) and moves *at behind it. `bytes` must be 8-byte
- * aligned private memory, not memory that a peer can still write. On EVENT_UNKNOWN *at moves too and out->head is set. */
+/* Reads the record at *at of bytes[0..n) into *out (zero-extended) and moves *at past it. `bytes` must be 8-byte
+ * aligned private memory, not memory that a peer can still write. On EVENT_UNKNOWN *at moves too and out->head is
+ * set. */
 enum event_verdict event_read(const void *bytes, size_t n, size_t *at, union event_any *out);
 
 #endif

@@ -45,11 +45,11 @@ int filters_of_living(const char *status_path)
 }
 
 const char filters_thread_sentence[] =
-	"one of its threads has a seccomp filter of its own; what that forbids to the agent would end "
-	"the process, so nothing is recorded. Record it before that thread is confined, or "
-	"start it inside of the filter";
+	"one of its threads has a seccomp filter of its own; a call of the agent that the filter forbids would end "
+	"the process, so nothing is recorded. Record it before that thread sets its filter, or "
+	"start the process inside the filter";
 
-/* Returns whether it was new. A table that is more than half full forgets all. */
+/* Returns whether the thread was new. If half of the table is full it forgets all threads. */
 static bool see(struct filters_seen *seen, uint32_t tid)
 {
 	if (seen->count >= FILTERS_SEEN / 2)

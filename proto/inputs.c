@@ -1,5 +1,5 @@
-/* inputs.c - the daemon's side of inputs.h: from words that another process wrote to Kineto's JSON texts. Any thread, no
- * locks, no memory of its own. */
+/* inputs.c - the daemon's side of inputs.h: turns words that another process wrote into Kineto's JSON texts. Any
+ * thread, no locks, no memory of its own. */
 #include "inputs.h"
 
 #include <errno.h>
@@ -59,7 +59,7 @@ struct reader {
 	struct text dims, types, strides, concrete;
 };
 
-/* What Kineto writes for an input that it does not describe. */
+/* Writes what Kineto writes for an input that it does not describe. */
 static void put_nothing(struct reader *reader)
 {
 	text_put(&reader->dims, "[]");
@@ -89,7 +89,7 @@ static int64_t tensor_value(const struct reader *reader, uint32_t word, size_t i
 	return at[i];
 }
 
-/* Writes sizes and strides of the tensor at reader->at and moves behind it. */
+/* Writes sizes and strides of the tensor at reader->at and moves past it. */
 static int put_tensor_numbers(struct reader *reader, uint32_t word)
 {
 	size_t words = tensor_words(reader, word), rank = word & INPUTS_RANK_MASK;
@@ -111,7 +111,7 @@ static int put_tensor_numbers(struct reader *reader, uint32_t word)
 	return 0;
 }
 
-/* Writes one scalar's text (without quotes) into `text` and moves behind it. -EPROTO where it is none. */
+/* Writes one scalar's text (without quotes) into `text` and moves past it. -EPROTO where it is no scalar. */
 static int put_scalar_text(struct reader *reader, struct text *text)
 {
 	size_t left = reader->n - reader->at;
@@ -136,7 +136,7 @@ static int put_scalar_text(struct reader *reader, struct text *text)
 	return 0;
 }
 
-/* Moves behind one item of any kind without writing anything. */
+/* Moves past one item of any kind without writing anything. */
 static int skip_item(struct reader *reader, int depth)
 {
 	if (reader->at >= reader->n)
@@ -178,7 +178,8 @@ static int skip_item(struct reader *reader, int depth)
 	return 0;
 }
 
-/* A list of tensors; one that holds an undefined tensor is not described, a long one only by its type, as in Kineto. */
+/* Describes a list of tensors as Kineto does: a list with an undefined tensor not at all, a long one only by its
+ * type. */
 static int put_tensor_list(struct reader *reader, uint32_t count, int is_cut)
 {
 	size_t dims = reader->dims.n, strides = reader->strides.n;
@@ -233,7 +234,7 @@ static int put_scalar_list(struct reader *reader, uint32_t count)
 	return 0;
 }
 
-/* One input at the top. */
+/* Writes one input of the operator. */
 static int put_item(struct reader *reader)
 {
 	uint32_t word = reader->words[reader->at];

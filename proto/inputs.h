@@ -56,15 +56,15 @@ enum inputs_list {
 	INPUTS_LIST_TENSORS = 2,
 	INPUTS_LIST_SCALARS = 3, /* ints, doubles, bools */
 };
-/* Lists within lists that are described; what lies deeper is OTHER. */
+/* How many lists within each other are described; deeper ones are OTHER. */
 #define INPUTS_DEPTH_MAX 3
 
-/* Longest list of scalars that is described, as in Kineto; what is longer becomes OTHER. */
+/* Longest list of scalars that is described, as in Kineto; a longer one becomes OTHER. */
 #define INPUTS_SCALARS_MAX 30u
-/* Longest list of tensors whose sizes are described, as in Kineto; of a longer list only the type is described: a cut
- * list without items. */
+/* Longest list of tensors whose sizes are described, as in Kineto. For a longer list only the type is described: it is
+ * a cut list without items. */
 #define INPUTS_TENSORS_MAX 30u
-/* Items taken of a list of anything else. */
+/* How many items of any other list are described. */
 #define INPUTS_GENERIC_MAX 8u
 
 /* Room for one JSON text, with its NUL, of any description of at most LIMIT_INPUTS_WORDS words. */
@@ -82,7 +82,7 @@ struct inputs_text {
  * is not well formed; the texts are then empty. */
 int inputs_to_json(const uint32_t *words, size_t n, struct inputs_text *ret_text);
 
-/* A dtype as Kineto spells it ("float", "c10::BFloat16"), "" for a number that is none. */
+/* A dtype as Kineto spells it ("float", "c10::BFloat16"); "" for a number that is no dtype. */
 const char *inputs_dtype_name(unsigned dtype);
 
 /* Writers, for the agent. A writer that is full takes nothing more and remembers it. */
@@ -100,7 +100,7 @@ static inline void inputs_init(struct inputs_writer *writer, uint32_t *words, ui
 	writer->full = 0;
 }
 
-/* The description's length in words: 0 where the operator has no inputs, more than there is room for where they do not fit. */
+/* The description's length in words: 0 where the operator has no inputs, limit + 1 where they do not fit. */
 static inline uint32_t inputs_finish(const struct inputs_writer *writer)
 {
 	return writer->full ? writer->limit + 1 : writer->n;
@@ -195,13 +195,13 @@ static inline void inputs_put_tensor(struct inputs_writer *writer, uint8_t dtype
 	}
 }
 
-/* Begins a list; the caller then puts its items and ends it with what this returned. */
+/* Begins a list. The caller then puts the items, and ends the list with the returned pointer. */
 static inline uint32_t *inputs_list_begin(struct inputs_writer *writer)
 {
 	return inputs_room(writer, 1);
 }
 
-/* `count` items were put whole; `cut` where the list has more. */
+/* `count` items were put completely; `cut`: the list has more. */
 static inline void inputs_list_end(uint32_t *at, enum inputs_list type, uint32_t count, int cut)
 {
 	if (at)

@@ -28,8 +28,8 @@ static int first_number(launcher_variable *variable, void *context, const char *
 
 void launcher_ranks(launcher_variable *variable, void *context, struct launcher_ranks *ret)
 {
-	/* torchrun sets RANK for its workers, and so do scripts that follow its convention; Slurm and Open MPI have words of their
-	 * own. */
+	/* torchrun sets RANK for its workers, and so do scripts that follow its convention; Slurm and Open MPI have
+	 * other names. */
 	ret->rank = first_number(variable, context,
 				 (const char *const[]){"RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID", NULL});
 	ret->local_rank =

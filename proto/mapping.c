@@ -1,4 +1,4 @@
-/* mapping.c - see mapping.h. A mapping that is not locked stays so when it grows. */
+/* mapping.c - see mapping.h. A mapping that is not locked stays unlocked when it grows. */
 #include "mapping.h"
 
 #include <errno.h>

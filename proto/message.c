@@ -114,14 +114,14 @@ static size_t utf8_length(const unsigned char *p, size_t n)
 	return length;
 }
 
-/* C0, DEL and C1: what a terminal would obey. */
+/* C0, DEL and C1: characters that a terminal obeys. */
 static int is_control(const unsigned char *p, size_t length)
 {
 	return p[0] < 0x20 || p[0] == 0x7f || (length == 2 && p[0] == 0xc2 && p[1] < 0xa0);
 }
 
-/* 0 where the text does not end within its array. Else everything from the first bad character on becomes NUL, so that
- * no byte of a peer's goes further than the text itself. */
+/* 0 where the text does not end within its array. Else everything from the first bad character on becomes NUL, so no
+ * byte of the peer after the text is passed on. */
 static int text_clean(char *text, size_t bytes)
 {
 	const char *end = memchr(text, 0, bytes);

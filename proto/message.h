@@ -37,7 +37,7 @@ union message_any {
 #include "messages.def"
 };
 
-/* What an agent can name in HELLO.libraries. */
+/* Libraries that HELLO.libraries can name. */
 enum library {
 	LIBRARY_TORCH = 1,
 	LIBRARY_CUDA = 2,
@@ -47,10 +47,10 @@ enum library {
 };
 /* How a capture records the device: ARM.options. */
 enum arm_option {
-	ARM_GRAPHS_WHOLE = 1, /* CUDA graphs as a whole: no record a node */
+	ARM_GRAPHS_WHOLE = 1, /* CUDA graphs as a whole, without a record for each node */
 	ARM_API_ALL = 2,      /* all calls of the CUDA API, not only launches, copies, sets, graphs and waits */
-	ARM_ALONE = 4,	      /* declined where another profiler is at work in the process */
-	ARM_SWITCH = 8,	      /* with cycle > 0: what is under way goes on as this capture, with these collectors */
+	ARM_ALONE = 4,	      /* decline if another profiler is at work in the process */
+	ARM_SWITCH = 8,	      /* with cycle > 0: the capture under way goes on as this one, with these collectors */
 };
 /* How an agent came in: HELLO.entry. */
 enum agent_entry {
@@ -58,27 +58,27 @@ enum agent_entry {
 	ENTRY_NVTX = 2,
 	ENTRY_CUDA = 4,
 	ENTRY_API = 8,	   /* a profd_*() call of the program */
-	ENTRY_TORCH = 16,  /* a preloaded agent that saw torch arrive */
+	ENTRY_TORCH = 16,  /* a preloaded agent saw that torch was loaded */
 	ENTRY_ATTACH = 32, /* brought into a process that ran already */
-	ENTRY_NEW = 64,	   /* it has had no daemon so far */
+	ENTRY_NEW = 64,	   /* the agent has had no daemon so far */
 };
 /* Why a capture ended: CANCEL.reason and DONE.reason. */
 enum cancel_reason {
 	REASON_NONE = 0,      /* the schedule ran to its end */
-	REASON_CANCELLED = 1, /* a user's wish */
+	REASON_CANCELLED = 1, /* a user cancelled it */
 	REASON_DEADLINE = 2,  /* the job did not step in time */
 	REASON_EXIT = 3,      /* the process exits */
 	REASON_LIMIT = 4,     /* --max-events */
 	REASON_MISSED = 5,    /* --at-step passed before the collectors were on */
 	REASON_AGENT = 6,     /* the agent gave up; the sentence came in DECLINED or COLLECTOR */
 	REASON_DAEMON = 7,    /* the daemon is going down */
-	REASON_DIED = 8,      /* never sent: the daemon's word for a process that is gone */
-	REASON_LEFT = 9,      /* the step thread jumped out of a boundary (siglongjmp) and has come back to one */
+	REASON_DIED = 8,      /* never sent: the daemon uses it for a process that is gone */
+	REASON_LEFT = 9,      /* the step thread jumped out of a boundary (siglongjmp) */
 	REASON_DETACHED = 10, /* a user has detached the agent */
 	REASON_PHASE = 11,    /* a batch of another phase has come (ARM.batches) */
 };
 const char *cancel_reason_word(unsigned reason);
-/* What a user is told: a clause that completes "incomplete: ...". */
+/* The reason for users: a clause that completes "incomplete: ...". */
 const char *cancel_reason_sentence(unsigned reason);
 
 const char *message_name(unsigned type);

@@ -19,13 +19,13 @@ static bool is_time(uint64_t time, const struct plausible_bounds *bounds)
 	return time >= bounds->first && time <= bounds->last;
 }
 
-/* An offset into the arena. Whether a text begins there is checked later, since names may come after the records. */
+/* An offset into the arena. Whether a text begins there is checked later, because names may come after the records. */
 static bool is_string(uint32_t id, const struct plausible_bounds *bounds)
 {
 	return id < bounds->strings_bytes / 8;
 }
 
-/* A macro a role; `record` and `bounds` are at hand. */
+/* A macro for each role; they may use `record` and `bounds`. */
 #define IS_TIME(value) is_time(value, bounds)
 #define IS_TIME_OR_NONE(value) ((value) == 0 || is_time(value, bounds))
 #define IS_SPAN(value) ((value) <= PLAUSIBLE_SPAN_MAX)
@@ -62,11 +62,11 @@ bool plausible(const union event_any *event, const struct plausible_bounds *boun
 		return plausible_##name(&event->name, bounds);
 #include "events.def"
 	default:
-		return false; /* nobody can say */
+		return false; /* not known to this release */
 	}
 }
 
-/* The first that is not 0. */
+/* The first time that is not 0. */
 #define TIME_OF_TIME(value)                                                                                            \
 	if (!place && (!told || (value)))                                                                              \
 		place = &(value);
@@ -86,7 +86,7 @@ bool plausible(const union event_any *event, const struct plausible_bounds *boun
 #define TIME_OF_REAL(value)
 #define TIME_OF_SKIP(value)
 
-/* Where its first time stands; with `told`, the first that is not 0. NULL: it has none. */
+/* The address of the record's first time; with `told`, of the first that is not 0. NULL: it has none. */
 static inline uint64_t *time_of(union event_any *event, bool told)
 {
 	uint64_t *place = NULL;

@@ -38,13 +38,14 @@ static const struct {
 	{"train_epoch", PURPOSE_TRAINING},
 	{"train_one_epoch", PURPOSE_TRAINING},
 	{"training_step", PURPOSE_TRAINING},
-	/* Lightning's Trainer: what runs its loops, between the steps, too. Those of fit() that do not train. */
+	/* Lightning's Trainer: functions that run its loops, also between the steps, and functions of fit() that do not
+	 * train. */
 	{"_run_sanity_check", PURPOSE_VALIDATION},
 	{"on_advance_end", PURPOSE_VALIDATION},
 	{"_validate_impl", PURPOSE_VALIDATION},
 	{"_test_impl", PURPOSE_TEST},
 	{"_predict_impl", PURPOSE_INFERENCE},
-	/* Hugging Face's Trainer, where it evaluates while it trains. */
+	/* Hugging Face's Trainer: evaluates during the training. */
 	{"_maybe_log_save_evaluate", PURPOSE_VALIDATION},
 };
 

@@ -23,7 +23,7 @@ bool quantity_number(const char *text, int64_t *ret)
 #define PARTS ((__int128)1000000000000000)
 #define MOST (INT64_MAX * PARTS)
 
-/* Digits with at most one point, without the locale's opinion, in PARTS. Moves *at behind them. */
+/* Reads digits with at most one point, in any locale, in PARTS. Moves *at past them. */
 static bool decimal(const char **at, __int128 *ret)
 {
 	const char *p = *at;

@@ -1,5 +1,5 @@
-/* schedule.h - which steps are recorded: torch.profiler's schedule(), word for word, as a pure function, so that a person
- * who knows that one knows this one. */
+/* schedule.h - which steps are recorded: torch.profiler's schedule() as a pure function with the same words, so that
+ * its users know this one, too. */
 #ifndef PROFD_PROTO_SCHEDULE_H
 #define PROFD_PROTO_SCHEDULE_H
 
@@ -15,7 +15,7 @@ enum schedule_state {
 struct schedule {
 	uint32_t skip_first; /* steps before the first cycle */
 	uint32_t wait;	     /* steps at the start of each cycle in which nothing happens */
-	uint32_t warmup;     /* steps in which collectors are on and what they see is thrown away */
+	uint32_t warmup;     /* steps in which collectors are on and their events are thrown away */
 	uint32_t active;     /* recorded steps of a cycle, at least 1 */
 	uint32_t repeat;     /* cycles; 0 = until cancelled */
 };
@@ -27,7 +27,7 @@ const char *schedule_check(const struct schedule *schedule);
  * that the position belongs to (0 before the first). */
 enum schedule_state schedule_state(const struct schedule *schedule, uint64_t position, uint64_t *ret_cycle);
 
-/* Steps of a cycle: from the first recorded step of one to that of the next. */
+/* Steps of a cycle: from its first recorded step to the first recorded step of the next cycle. */
 uint64_t schedule_period(const struct schedule *schedule);
 
 /* First position of a cycle's warm-up (or of its recording where warmup is 0), and of its recording. */

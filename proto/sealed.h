@@ -4,8 +4,8 @@
 
 #include <stdint.h>
 
-/* Makes one of `bytes` bytes (holes, without memory behind them), sealed against shrinking, growing and further seals. `name`
- * shows in /proc/PID/maps. Returns the descriptor (CLOEXEC) or a negative errno. */
+/* Makes one of `bytes` bytes (holes, which use no memory yet), sealed against shrinking, growing and further seals.
+ * /proc/PID/maps shows `name`. Returns the descriptor (CLOEXEC) or a negative errno. */
 int sealed_create(const char *name, uint64_t bytes);
 
 /* Checks that a descriptor from a peer is a memfd that can neither shrink nor grow. 0, -EPROTO where it is not, or another

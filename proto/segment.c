@@ -14,16 +14,17 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-/* What memfds live on: the kernel's TMPFS_MAGIC. Not huge pages, whose holes can fault with SIGBUS. */
+/* The file system of memfds: the kernel's TMPFS_MAGIC. Not that of huge pages, whose holes can fault with SIGBUS. */
 #define SEGMENT_FILE_SYSTEM 0x01021994
 
-/* Offsets are multiples of it, so that memory is given to each part on its own. Also where pages are larger (aarch64). */
+/* Offsets of strings and chunks are multiples of this, so that each part gets memory by itself, also where pages are
+ * larger (aarch64). */
 #define SEGMENT_ALIGN 65536u
 #define STRINGS_READY_FIRST 65536u
 /* The least part of a segment that is worth mapping. */
 #define STRINGS_LEAST (1u << 20)
 #define CHUNKS_LEAST 16u
-/* Chunks that must be there before a recording begins, unless the daemon says less. */
+/* How many chunks must be ready before a recording begins, unless the daemon asks for fewer. */
 #define ROOM_CHUNKS 128
 
 static uint64_t align(uint64_t offset)
@@ -41,8 +42,8 @@ static uint64_t smaller_size(uint64_t a, uint64_t b)
 	return a < b ? a : b;
 }
 
-/* What was copied out of shared memory before this is not read there again: without it the compiler may replace the copy
- * by later loads, and a peer could change what was checked. */
+/* Values that were copied out of shared memory before this are not read there again. Without it the compiler may
+ * replace the copy by later loads, and a peer could change a value after the check. */
 static void copied(void)
 {
 	__asm__ volatile("" ::: "memory");
@@ -120,7 +121,7 @@ int segment_create(struct segment *segment, uint64_t capture, uint64_t event_byt
 	view(&made, fd, map, &header);
 	memcpy(made.header, &header, offsetof(struct segment_header, chunks_ready));
 	atomic_store_explicit(&made.header->strings_used, SEGMENT_STRINGS_FIRST, memory_order_relaxed);
-	/* One for the thread that steps, one for the agent's own, before the daemon has had time for more. */
+	/* One chunk for the step thread and one for the agent's thread, before the daemon has had time for more. */
 	error = segment_provide(&made, 2, STRINGS_READY_FIRST);
 	if (error) {
 		segment_deinit(&made);
@@ -139,7 +140,8 @@ int segment_provide(struct segment *segment, uint32_t chunks, uint32_t strings_b
 
 	chunks = smaller(chunks, segment->chunk_count);
 	strings_bytes = smaller(strings_bytes, segment->strings_bytes);
-	/* The peer can write the bounds: a wrong one costs it memory that it has already, or chunks that it will not see. */
+	/* The peer can write the bounds. A wrong bound harms only the peer: it is given memory that it already has, or
+	 * does not get chunks. */
 	uint32_t ready = atomic_load_explicit(&header->chunks_ready, memory_order_relaxed);
 	if (chunks > ready) {
 		uint32_t more = chunks - ready;
@@ -194,16 +196,16 @@ static int header_check(const struct segment_header *header, uint64_t file_bytes
 	return 0;
 }
 
-/* Makes the view that `header` describes one of at most so many bytes: fewer chunks and names, and the chunks right behind the
- * names. The file stays as it is; *ret_chunks_at is where they lie in it. */
+/* Changes `header` so that the view has at most half of so many bytes: it has fewer chunks and names, and the chunks
+ * follow the names at once. The file stays as it is; *ret_chunks_at is the chunks' offset in the file. */
 static int cut(struct segment_header *header, uint64_t most, uint64_t *ret_chunks_at)
 {
 	*ret_chunks_at = header->chunks_at;
 	most /= 2;
 	if (header->total_bytes <= most)
 		return 0;
-	/* The chunks are mapped in the place of others. Linux 6.18 counts both for a moment, and the job may not go short then either:
-	 * that is the other half. */
+	/* The chunks are mapped in place of other pages. Linux 6.18 counts both for a moment, so the other half is left
+	 * for that. */
 	uint32_t strings = smaller(header->strings_bytes, (uint32_t)smaller_size(most / 8, LIMIT_STRINGS_BYTES));
 	strings = strings < STRINGS_LEAST ? smaller(header->strings_bytes, STRINGS_LEAST) : strings;
 	uint64_t chunks_at = align(header->strings_at + strings);
@@ -219,7 +221,7 @@ static int cut(struct segment_header *header, uint64_t most, uint64_t *ret_chunk
 	return 0;
 }
 
-/* Both sides' map: nothing of the peer is believed. */
+/* Maps a segment for either side, and checks everything that the peer wrote. */
 static int map_checked(struct segment *segment, int fd, uint64_t most)
 {
 	int error = sealed_check(fd);
@@ -234,7 +236,7 @@ static int map_checked(struct segment *segment, int fd, uint64_t most)
 	if (status.st_size < (off_t)sizeof(struct segment_header))
 		return -EPROTO;
 	uint64_t bytes = (uint64_t)status.st_size, chunks_at;
-	/* Everything that segment_create makes is smaller; bounds the address space that a peer can make us reserve. */
+	/* segment_create never makes a larger one. This bounds the address space that a peer can make us reserve. */
 	if (bytes > LIMIT_SEGMENT_BYTES_MAX + 2 * (uint64_t)LIMIT_STRINGS_BYTES)
 		return -EPROTO;
 	struct segment_header header;
@@ -276,7 +278,7 @@ int segment_adopt(struct segment *segment, int fd)
 int segment_map(struct segment *segment, int fd, uint64_t most)
 {
 	int error = map_checked(segment, fd, most);
-	/* A fork child of the job has no business with it, for all of its life. */
+	/* A fork child of the job never uses the segment. */
 	if (!error)
 		madvise(segment->map, segment->map_bytes, MADV_DONTFORK);
 	return error;
@@ -332,7 +334,8 @@ void segment_free_chunk(struct segment *segment, uint32_t i)
 	if (i >= segment->chunk_count)
 		return;
 	struct segment_chunk *chunk = &segment->table[i];
-	/* The sequence goes too: an agent that dies between taking the chunk and numbering it leaves none, not an old one. */
+	/* The sequence is cleared, too: if an agent dies after it has taken the chunk and before it has numbered it,
+	 * the chunk has no number, and not an old one. */
 	atomic_store_explicit(&chunk->used, 0, memory_order_relaxed);
 	atomic_store_explicit(&chunk->sequence, 0, memory_order_relaxed);
 	atomic_store_explicit(&chunk->thread, 0, memory_order_relaxed);
@@ -340,7 +343,8 @@ void segment_free_chunk(struct segment *segment, uint32_t i)
 	atomic_fetch_add_explicit(&segment->header->chunks_free, 1, memory_order_release);
 }
 
-/* Length and type of an entry as one word: who claims an entry tells with it where the next one begins. */
+/* Length and type of an entry as one word: when a thread claims an entry this word tells other threads where the next
+ * one begins. */
 _Static_assert(offsetof(struct segment_string, bytes) == 0 && offsetof(struct segment_string, type) == 4 &&
 		       sizeof(struct segment_string) == 8,
 	       "a word of the arena");
@@ -374,7 +378,7 @@ uint32_t segment_string_claim(const struct segment *segment, _Atomic uint32_t *t
 								       memory_order_acq_rel, memory_order_acquire);
 		uint32_t length = claimed ? bytes : (uint32_t)there;
 		if (length > LIMIT_STRING_BYTES)
-			return 0; /* nobody who obeys this file wrote that */
+			return 0; /* no code of ours wrote that */
 		uint32_t next = at + SEGMENT_STRING_SIZE(length),
 			 seen = atomic_load_explicit(tail, memory_order_relaxed);
 		while (seen < next && !atomic_compare_exchange_weak_explicit(tail, &seen, next, memory_order_relaxed,
@@ -425,7 +429,7 @@ int segment_next_string(const struct segment *segment, uint32_t *at, void *to, u
 {
 	uint32_t used = atomic_load_explicit(&segment->header->strings_used, memory_order_acquire);
 	uint32_t ready = atomic_load_explicit(&segment->header->strings_ready, memory_order_relaxed);
-	/* Not beyond the memory that was given: reading a hole would allocate it. */
+	/* Reads only memory that was given: reading a hole would allocate it. */
 	used = smaller(used, smaller(ready, segment->strings_bytes));
 	uint32_t from = *at < SEGMENT_STRINGS_FIRST ? SEGMENT_STRINGS_FIRST : *at;
 	if (from >= used)

@@ -1,8 +1,8 @@
 /* segment.h - the sealed shared memory that carries the events of one capture from the agent to the daemon.
  *
- * The daemon creates it (memfd, sealed against shrinking, growing and more seals), allocates its pages ahead of need, so
- * that they are charged to the daemon and a full machine is an error there and not a SIGBUS in the job, and passes the
- * descriptor with ARM. The agent maps it and writes; the daemon copies out and gives chunks back.
+ * The daemon creates it (memfd, sealed against shrinking, growing and more seals), allocates its pages before they are
+ * needed, and passes the descriptor with ARM. So the pages count for the daemon, and a full machine is an error in the
+ * daemon and not a SIGBUS in the job. The agent maps it and writes; the daemon copies out and gives chunks back.
  *
  *     header | chunk table | string arena | chunks
  *
@@ -24,7 +24,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#define SEGMENT_MAGIC 0x31474553444f5250ull /* "PRODSEG1" read as little-endian text "PRODSEG1" */
+#define SEGMENT_MAGIC 0x31474553444f5250ull /* the bytes "PRODSEG1" */
 
 enum chunk_state { CHUNK_FREE = 0, CHUNK_OWNED = 1, CHUNK_FULL = 2 };
 
@@ -36,7 +36,7 @@ struct segment_chunk {
 	_Atomic uint32_t thread;	     /* kernel tid of the writer */
 };
 
-/* Where a recording stands, as its agent says. Numbers stay as they are: agents of earlier builds run on. */
+/* The phase of a recording, as its agent tells it. Numbers stay as they are: agents of earlier builds run on. */
 enum segment_phase {
 	SEGMENT_ARMED = 0,
 	SEGMENT_WARMUP = 1,
@@ -61,19 +61,20 @@ struct segment_header {
 	uint32_t strings_bytes;
 	uint32_t reserved0;
 
-	/* Written by the daemon: how much of it has memory behind it. Only ever grows. */
+	/* Written by the daemon: how much of the segment has memory. Never shrinks. */
 	_Alignas(64) _Atomic uint32_t chunks_ready;
 	_Atomic uint32_t strings_ready; /* bytes */
-	/* How many chunks are made ready before a recording begins; 0: not known yet, or an older daemon. Less in a crowd. */
+	/* How many chunks are made ready before a recording begins; 0: not known yet, or an older daemon. Fewer if many
+	 * captures are under way. */
 	_Atomic uint32_t chunks_room;
 
-	/* Free chunks among the ready ones. Agent subtracts when it takes one, daemon adds: an agent that sees 0 need not
-	 * search. A hint: the states decide. */
+	/* Free chunks among the ready ones. Agent subtracts when it takes one, daemon adds: an agent that sees 0 need
+	 * not search. Only a hint: the chunks' states decide. */
 	_Alignas(64) _Atomic int32_t chunks_free;
 
 	/* Written by the agent. */
 	_Alignas(64) _Atomic uint32_t next_sequence; /* last one given out; 0 at first */
-	_Atomic uint32_t strings_used; /* end of what is published, in the arena; SEGMENT_STRINGS_FIRST at first */
+	_Atomic uint32_t strings_used; /* end of the published part of the arena; SEGMENT_STRINGS_FIRST at first */
 	_Alignas(64) _Atomic uint32_t phase; /* enum segment_phase */
 	_Atomic uint32_t steps_recorded;
 	_Atomic uint32_t steps_warmup; /* boundaries passed in warm-up */
@@ -87,8 +88,8 @@ struct segment_header {
 	_Alignas(64) _Atomic uint64_t lost[LOSS_COUNT][EVENT_KIND_COUNT];
 };
 
-/* A text in the arena: at offset id * 8. A thread is writing an UNFINISHED one, and may be interrupted while it does. Its place
- * and length are known, so that other threads write behind it, but strings_used stops before it. A text that was never
+/* A text in the arena, at offset id * 8. An UNFINISHED text is being written by a thread, which may be interrupted. Its
+ * place and length are known, so other threads write after it, but strings_used stops before it. A text that was never
  * finished becomes VOID, and readers skip it. Memory that nobody has claimed is zero. */
 enum string_type { STRING_TEXT = 1, STRING_INPUTS = 2, STRING_VOID = 3, STRING_UNFINISHED = 4 };
 struct segment_string {
@@ -100,7 +101,7 @@ struct segment_string {
 /* The first entry begins here, so that id 0 means "none". */
 #define SEGMENT_STRINGS_FIRST 8u
 
-/* One side's view of a mapped segment. Plain pointers and bounds that were checked once. */
+/* One side's view of a mapped segment: pointers and bounds that were checked once. */
 struct segment {
 	int fd;
 	void *map;
@@ -115,7 +116,7 @@ struct segment {
 };
 
 /* Daemon: creates, sizes and seals a segment for at most event_bytes of records (rounded to whole chunks, bounded by
- * limits.h) and maps it. Only the header, the table's first page, one chunk and the first 64 KiB of the arena get
+ * limits.h) and maps it. Only the header, the table's first page, two chunks and the first 64 KiB of the arena get
  * memory; see segment_provide. Returns 0 or a negative errno; segment_deinit undoes it. */
 int segment_create(struct segment *segment, uint64_t capture, uint64_t event_bytes, uint32_t chunk_bytes);
 
@@ -123,17 +124,17 @@ int segment_create(struct segment *segment, uint64_t capture, uint64_t event_byt
  * then publishes the new bounds. Returns 0 or a negative errno (-ENOSPC, -ENOMEM), after which the old bounds hold. */
 int segment_provide(struct segment *segment, uint32_t chunks, uint32_t strings_bytes);
 
-/* Whether as much is provided as must be there before a recording begins. */
+/* Are as many chunks ready as must be before a recording begins? */
 bool segment_has_room(const struct segment *segment);
 
 /* Daemon, on a descriptor that an agent offers back: checks the seals, maps it and checks the header against its size.
  * Takes the descriptor on success. Returns 0, a negative errno, or -EPROTO where it is not a segment of ours. */
 int segment_adopt(struct segment *segment, int fd);
 
-/* Agent: maps a descriptor from the daemon and checks seals, header and bounds. No fork child inherits the mapping. Takes the
- * descriptor on success. At most half of `most` bytes of address space are used, for a moment all of them: if the segment is larger, fewer chunks and names are mapped.
- * Returns 0, -EPROTO, or another negative errno: -ENOMEM also where `most` is too little, -EAGAIN where mlockall() is in effect
- * and the process may not lock more memory. */
+/* Agent: maps a descriptor from the daemon and checks seals, header and bounds. No fork child inherits the mapping.
+ * Takes the descriptor on success. Uses at most half of `most` bytes of address space, for a moment all of them. If the
+ * segment is larger, fewer chunks and names are mapped. Returns 0, -EPROTO, or another negative errno: -ENOMEM also
+ * where `most` is too little, -EAGAIN where mlockall() is in effect and the process may not lock more memory. */
 int segment_map(struct segment *segment, int fd, uint64_t most);
 
 /* Daemon: gives the segment's memory back, even if others still have it mapped. Its contents are gone; pages that others write
@@ -145,18 +146,18 @@ void segment_deinit(struct segment *segment);
 /* Unmaps only: the agent's descriptors are closed elsewhere (agent/core/keeper.h). */
 void segment_unmap(struct segment *segment);
 
-/* Agent, any thread: takes room for a text of `bytes` bytes, UNFINISHED, at or behind *tail, which is moved on (0 at first; it
- * belongs to all threads). Never waits for another thread. Returns its id, 0 where there is no room. */
+/* Agent, any thread: takes room for an UNFINISHED text of `bytes` bytes, at or after *tail, which is moved on (0 at
+ * first; all threads share it). Never waits for another thread. Returns its id, 0 where there is no room. */
 uint32_t segment_string_claim(const struct segment *segment, _Atomic uint32_t *tail, uint32_t bytes);
 
 /* Agent: the text of a claimed entry is written. */
 void segment_string_finish(const struct segment *segment, uint32_t id, uint32_t bytes, uint32_t type);
 
-/* Moves strings_used over what is finished. last: nobody finishes anything any more; over what is not, too. Agent, any
- * thread; daemon, with `last`, when its agent is gone. */
+/* Moves strings_used past finished texts. last: no thread finishes a text any more, so it moves past unfinished ones,
+ * too. Agent, any thread; daemon, with `last`, when its agent is gone. */
 void segment_strings_publish(const struct segment *segment, int last);
 
-/* The inode that tells a segment from any other. 0 or a negative errno. */
+/* Device and inode, which identify a segment. 0 or a negative errno. */
 int segment_identity(int fd, uint64_t *ret_device, uint64_t *ret_inode);
 
 /* Daemon: copies the records of chunk i into `to` (chunk_bytes long). Returns the number of bytes (clamped to the

@@ -5,7 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 
-/* How often a file is opened anew that was lost while it was read. */
+/* How often a file is opened again if its descriptor was lost while it was read. */
 #define TRIES 3
 
 static int failed(int saved)
@@ -41,15 +41,15 @@ int small_file_open(struct small_file *ret, const char *path, int flags)
 {
 	struct stat named;
 	int saved = errno;
-	/* Not blocking: nobody knows what a path leads to. */
+	/* Does not block, because a path may lead to a pipe or a device. */
 	int fd = (int)syscall(SYS_openat, AT_FDCWD, path, flags | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0600);
 	if (fd < 0)
 		return failed(saved);
 	int error = small_file_of(fd, ret);
 	if (error < 0)
 		return error;
-	/* The inode is not compared: file systems that make their numbers up (FUSE) may show another one at each look.
-	 * If the file has gone since, as a thread's may, there is nothing to compare with. */
+	/* The inode is not compared: some file systems (FUSE) may show another number at each look. If the file is gone
+	 * since, as that of a thread may be, there is nothing to compare with. */
 	bool ours =
 		system_stat(path, &named) < 0 || (named.st_dev == ret->device && (named.st_mode & S_IFMT) == ret->type);
 	errno = saved;
@@ -64,7 +64,8 @@ void small_file_close(const struct small_file *file)
 	errno = saved;
 }
 
-/* One read, of what follows or from the beginning: its bytes, or a negative errno, -EBADF where the file was lost. */
+/* One read, from the current position or (again) from the beginning. Returns the bytes, or a negative errno; -EBADF
+ * where the descriptor was lost. */
 static long read_once(const struct small_file *file, char *to, size_t bytes, bool again)
 {
 	int saved = errno;

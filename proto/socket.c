@@ -11,7 +11,7 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
-/* What stat says of an owner that the user namespace does not map (/proc/sys/kernel/overflowuid). */
+/* The uid that stat gives for an owner that the user namespace does not map (/proc/sys/kernel/overflowuid). */
 #define UID_UNMAPPED 65534u
 
 struct path {
@@ -91,10 +91,10 @@ int socket_candidate(unsigned index, char ret[SOCKET_PATH_BYTES])
 	return 0;
 }
 
-/* What this process's user namespace maps. */
+/* Which users this process's user namespace maps. */
 struct uid_map {
-	int unmapped; /* UID_UNMAPPED is somebody's */
-	int all;      /* all are: it is the first one, or like it */
+	int unmapped; /* UID_UNMAPPED is a mapped user */
+	int all;      /* all users are mapped: it is the first namespace, or like it */
 };
 
 /* Reads lines "inside outside count" of /proc/self/uid_map. If it cannot be read, the stricter answer holds. */
@@ -103,7 +103,7 @@ static struct uid_map read_uid_map(void)
 	struct uid_map map = {1, 0};
 	char text[4096];
 	long n = small_file_read("/proc/self/uid_map", text, sizeof text);
-	/* An empty one maps nobody. */
+	/* An empty file maps nobody. */
 	if (n < 0)
 		return map;
 	map.unmapped = 0;
@@ -169,7 +169,7 @@ int socket_trusted(const char *path)
 		return -EPERM;
 	if (owner == 0 || (owner == own && own_is_known))
 		return 0;
-	/* Another user's daemon: the one that this user has named, or that root has put into /run. */
+	/* Another user's daemon is trusted if this user has named it, or root has put it into /run. */
 	const char *chosen = chosen_socket();
 	if ((chosen && strcmp(path, chosen) == 0) || strcmp(path, SOCKET_SYSTEM) == 0)
 		return 0;
@@ -188,7 +188,7 @@ int socket_connect(const char *path)
 	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0)
 		return -errno;
-	/* Without blocking a full backlog is -EAGAIN at once and not a wait. */
+	/* The socket does not block: with a full backlog connect() fails with -EAGAIN at once. */
 	if (connect(fd, (const struct sockaddr *)&address, sizeof address) < 0 || fcntl(fd, F_SETFL, 0) < 0) {
 		int error = errno;
 		close(fd);
@@ -197,7 +197,7 @@ int socket_connect(const char *path)
 	return fd;
 }
 
-/* Room for the descriptors of one packet; what does not fit the kernel closes. */
+/* Room for the descriptors of one packet; the kernel closes those that do not fit. */
 union control {
 	struct cmsghdr align;
 	unsigned char bytes[CMSG_SPACE(LIMIT_PACKET_FDS * sizeof(int))];
@@ -229,8 +229,8 @@ int socket_send(int fd, const void *packet, size_t n, const int *fds, unsigned n
 	return 0;
 }
 
-/* Takes the descriptors out of a received message: up to `room` into fds, the rest is closed. Returns how many. Walks by
- * hand because glibc's CMSG_NXTHDR may call a function that musl has not. */
+/* Takes the descriptors out of a received message: up to `room` into fds; the others are closed. Returns how many it
+ * took. It walks by hand, because glibc's CMSG_NXTHDR may call a function that musl does not have. */
 static unsigned take_descriptors(const struct msghdr *message, int *fds, unsigned room)
 {
 	const unsigned char *bytes = message->msg_control;

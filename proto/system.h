@@ -39,8 +39,8 @@ static inline int system_close(int fd)
 	return (int)syscall(SYS_close, fd);
 }
 
-/* The caller's pid namespace: what a peer in another one needs to tell who is meant by a pid. -1 where /proc is not
- * mounted. CLOEXEC. */
+/* A descriptor of the caller's pid namespace: a peer in another namespace needs it to know which process a pid means.
+ * -1 where /proc is not mounted. CLOEXEC. */
 static inline int system_pid_namespace(void)
 {
 	return (int)syscall(SYS_openat, AT_FDCWD, "/proc/self/ns/pid", O_RDONLY | O_CLOEXEC, 0);

@@ -74,9 +74,9 @@ static int seccomp_filters(pid_t pid)
 	return filters_of(path);
 }
 
-const char registry_filter_sentence[] = "it has installed a seccomp filter since it registered; what that forbids to "
-					"the agent would end the process, so it is left "
-					"alone. Record it before it does so, or start it inside of the filter";
+const char registry_filter_sentence[] = "it has set a seccomp filter since it registered; a call of the agent that the "
+					"filter forbids would end the process, so it is not recorded. "
+					"Record it before it sets the filter, or start it inside the filter";
 
 bool registry_has_new_filter(const struct process *process)
 {

@@ -6,8 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Makes room for one more element behind `count` elements of `bytes` each. *room: for how many elements there is room.
- * Returns the array, which may have moved; NULL: there is no memory, and the array is as it was. */
+/* Makes room for one more element after `count` elements of `bytes` each. *room: for how many elements there is room.
+ * Returns the array, which may have moved; NULL: there is no memory, and the array is not changed. */
 void *array_grow(void *array, size_t count, size_t *room, size_t bytes);
 
 /* The same for a variable that holds an array, and one that holds its room. False: there is no memory. */
@@ -23,7 +23,7 @@ void *array_grow(void *array, size_t count, size_t *room, size_t bytes);
  * is less than their count. */
 int64_t array_value_at(int64_t *values, size_t count, size_t place);
 
-/* How `a` stands to `b`, as qsort() wants to know it: -1, 0 or 1. Both are evaluated twice. Several go in a row with ?: */
+/* Compares a and b as qsort() needs it: -1, 0 or 1. Both are evaluated twice. Several can be joined by ?: */
 #define ORDER(a, b) (((a) > (b)) - ((a) < (b)))
 
 /* Compares two uint64_t, for qsort() and bsearch(). */

@@ -1,11 +1,11 @@
-/* clock.h - the clocks that rows and lines carry, and a time as text. Any thread, no locks. */
+/* clock.h - the clocks whose times are written into rows and log lines, and a time as text. Any thread, no locks. */
 #ifndef PROFD_PROTO_BASE_CLOCK_H
 #define PROFD_PROTO_BASE_CLOCK_H
 
 #include <stdint.h>
 
 uint64_t clock_monotonic(void); /* ns */
-uint64_t clock_thread(void);	/* ns that the calling thread has had a processor */
+uint64_t clock_thread(void);	/* ns of processor time of the calling thread */
 uint64_t clock_realtime(void);	/* ns */
 
 /* RFC 3339, UTC, microseconds: 27 characters and a NUL. */

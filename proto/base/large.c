@@ -1,4 +1,4 @@
-/* large.c - see large.h. In front of each array stands what it is. */
+/* large.c - see large.h. A head lies before each array and describes it. */
 #include "large.h"
 
 #include "array.h"
@@ -19,11 +19,11 @@
 /* A file grows by at least this much, and by at least an eighth. Unlike memory it is not moved when it grows. */
 #define STEP_BYTES ((size_t)8 << 20)
 
-/* What follows is aligned for anything. */
+/* The array after it is aligned for any type. */
 struct head {
 	_Alignas(max_align_t) size_t mapped; /* bytes, with the head; 0: the array lies in memory */
 	int fd;
-	struct head *before, *next; /* of those in files */
+	struct head *before, *next; /* of arrays in files */
 };
 
 static _Thread_local struct {
@@ -74,7 +74,7 @@ static void link_out(struct head *head)
 		head->next->before = head->before;
 }
 
-/* Memory does not replace a full disk: the rest could not be written either, and memory has no bound. */
+/* Memory is not used instead of a full disk: later writes would fail, too, and memory has no bound here. */
 static bool is_full(int error)
 {
 	if (error != ENOSPC && error != EDQUOT && error != EFBIG && error != EIO)
@@ -109,7 +109,7 @@ static size_t in_pages(size_t bytes)
 static struct head *map(size_t bytes, bool *full)
 {
 	size_t mapped = in_pages(bytes);
-	/* A disk that has refused is not asked again: some disks fill themselves before they refuse. */
+	/* A disk that has refused is not asked again, because some file systems fill the disk before they refuse. */
 	*full = state.error != 0;
 	if (*full)
 		return NULL;
@@ -173,7 +173,7 @@ void large_free(void *array)
 		free(head_of(array));
 }
 
-/* The file and its mapping become so long. NULL: they are as they were. */
+/* Changes the length of the file and of its mapping. NULL: they are not changed. */
 static void *resize(struct head *head, size_t bytes)
 {
 	size_t mapped = in_pages(bytes);
@@ -192,7 +192,7 @@ static void *resize(struct head *head, size_t bytes)
 			link_in(head);
 			return NULL;
 		}
-		/* What is not given back is only not free yet. */
+		/* If this fails the blocks are only not free yet. */
 		if (mapped < moved->mapped && ftruncate(moved->fd, (off_t)mapped))
 			is_full(EIO);
 		moved->mapped = mapped;
@@ -236,7 +236,7 @@ void *large_grow(void *array, size_t count, size_t *room, size_t bytes)
 	void *grown = mapped ? resize(head_of(array), sizeof(struct head) + n) : larger(array, count * bytes, n);
 	if (grown)
 		*room = wanted;
-	/* What has been filled up to now. */
+	/* Lets go of the pages that have been filled up to now. */
 	if (mapped)
 		large_rest();
 	return grown;
@@ -258,7 +258,7 @@ void *large_fit(void *array, size_t bytes)
 void large_rest(void)
 {
 	large_gone = 0;
-	/* They stay in the file: the mapping is a shared one. */
+	/* The data stay in the file, because the mapping is shared. */
 	for (struct head *head = state.first, *next; head; head = next) {
 		next = head->next;
 		madvise(head, head->mapped, MADV_DONTNEED);

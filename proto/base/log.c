@@ -12,7 +12,8 @@
 
 _Atomic int log_is_verbose;
 
-/* Is standard error the journal's? Then it says so (systemd.exec(5)), and reads priorities. */
+/* Is standard error connected to the journal? systemd tells this by JOURNAL_STREAM (systemd.exec(5)), and the journal
+ * reads priorities. */
 static bool is_journal(void)
 {
 	const char *stream = getenv("JOURNAL_STREAM");

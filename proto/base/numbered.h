@@ -1,4 +1,5 @@
-/* numbered.h - keys of three integers get the numbers 0, 1, 2, ... in the order in which they come, and a value each. No locks. */
+/* numbered.h - gives keys of three integers the numbers 0, 1, 2, ... in the order in which they come, and each key a
+ * value. No locks. */
 #ifndef PROFD_PROTO_BASE_NUMBERED_H
 #define PROFD_PROTO_BASE_NUMBERED_H
 
@@ -14,13 +15,13 @@ struct numbered {
 	size_t bytes;		   /* of a value */
 	struct memory *memory;	   /* not owned; NULL: nothing is counted or bounded */
 	struct numbered_key *keys; /* by number */
-	char *values;		   /* likewise */
+	char *values;		   /* by number */
 	uint32_t *slots;	   /* open addressing: number + 1, 0 = free */
 	size_t count, room, capacity;
 };
 
 void numbered_deinit(struct numbered *numbered);
-/* The key's value, zeros where it has just got a number; it stays there until the next key comes. NULL: there is no memory. */
+/* The key's value; zeros for a new key. The address is valid until the next key is added. NULL: there is no memory. */
 void *numbered_add(struct numbered *numbered, int64_t a, int64_t b, int64_t c);
 /* The key's number; NUMBERED_NONE: it has none. */
 uint32_t numbered_find(const struct numbered *numbered, int64_t a, int64_t b, int64_t c);

@@ -97,7 +97,7 @@ static int room_for_run(struct sorter *sorter)
 	return 0;
 }
 
-/* Writes what is in memory as a portion. */
+/* Writes the records in memory as a portion. */
 static int spill(struct sorter *sorter)
 {
 	if ((sorter->fd < 0 && open_file(sorter)) || room_for_run(sorter))
@@ -119,8 +119,8 @@ static int spill(struct sorter *sorter)
 	return 0;
 }
 
-/* Where the memory is used up, portions stay small. Too many portions could not be read back, so from a certain number on the
- * buffer grows beyond the bound. */
+/* If the memory is used up, portions stay small. Too many portions could not be read back, so from a certain number on
+ * the buffer grows beyond the bound. */
 #define RUNS_SMALL 64u
 static int make_room(struct sorter *sorter)
 {

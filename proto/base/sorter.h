@@ -29,10 +29,10 @@ struct sorter {
 	size_t heap_count;
 	size_t window; /* records that are read of a run at a time */
 	bool fresh;    /* the first of the heap has not been given out yet */
-	int error;     /* negative errno: the sorter is of no use any more */
+	int error;     /* negative errno: the sorter cannot be used any more */
 };
 
-/* folder: descriptor of a folder on disk. most: bytes that may be in memory; fewer are where `memory` is used up. */
+/* folder: descriptor of a folder on disk. most: bytes that may be in memory; fewer where `memory` is used up. */
 void sorter_init(struct sorter *sorter, int folder, struct memory *memory, size_t bytes, size_t most,
 		 int (*compare)(const void *a, const void *b));
 void sorter_deinit(struct sorter *sorter);

@@ -64,7 +64,7 @@ int space_reserve_keep(const char *directory)
 	int error = -ENOSPC;
 	if (!space.known || space.free >= 4ull * RESERVE_BYTES) {
 		int fd = openat(folder, "reserve", O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK,
-				0600); /* a pipe would keep us waiting */
+				0600); /* O_NONBLOCK: opening a pipe would wait */
 		error = fd < 0 || fallocate(fd, 0, 0, RESERVE_BYTES) ? -errno : 0;
 		if (fd >= 0)
 			close(fd);

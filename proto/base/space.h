@@ -1,6 +1,6 @@
-/* space.h - free space on the file system of the daemon's captures, and the floor below which it must not fall (free_space of
- * profd.conf). Any thread: it is one system call that reads counters of the kernel and waits for no disk, so that the loop may
- * ask too. */
+/* space.h - free space on the file system of the daemon's captures, and the floor below which it must not fall
+ * (free_space of profd.conf). Any thread, also the loop's: one system call reads counters of the kernel and waits for
+ * no disk. */
 #ifndef PROFD_PROTO_BASE_SPACE_H
 #define PROFD_PROTO_BASE_SPACE_H
 
@@ -27,8 +27,9 @@ void space_look(int folder, const struct space_floor *floor, struct space *ret);
 /* Bytes below the floor, 0 where there is room. */
 uint64_t space_missing(const struct space *space);
 
-/* A reserve: a file of 256 KiB in the daemon's folder, as much as it needs to open its catalogue on a full disk. _take deletes it
- * where less than that is free, _keep makes it where there is plenty. 0 or a negative errno. */
+/* A reserve: a file of 256 KiB in the daemon's folder. The daemon needs so much to open its catalogue on a full disk.
+ * _take deletes the file where less than that is free, _keep makes it where four times as much is free. 0 or a negative
+ * errno. */
 int space_reserve_take(const char *directory);
 int space_reserve_keep(const char *directory);
 

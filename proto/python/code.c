@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#define TABLE_MOST (1u << 22) /* bytes of a table of lines; longer ones are not read */
+#define TABLE_MOST (1u << 22) /* largest table of lines that is read, in bytes */
 #define PIECE 512
 #define TAKES_ALL (4 | 8) /* CPython's flags of functions with *arguments, and with **keywords */
 
@@ -208,7 +208,7 @@ static int32_t line_by_pairs(struct table *table, int32_t line, int64_t instruct
 	}
 }
 
-/* From 3.11 on, PEP 657: an entry says how many instructions, by how much the line moves, and columns. */
+/* From 3.11 on, PEP 657: an entry has a number of instructions, by how much the line moves, and columns. */
 static int32_t line_by_locations(struct table *table, int32_t line, int64_t instruction)
 {
 	int64_t at = 0;

@@ -1,4 +1,4 @@
-/* code.h - what a code object says of itself: its names, and the lines of its instructions. Bounds and distrust as in python.h. */
+/* code.h - reads a code object: its names, and the lines of its instructions. Bounds and distrust as in python.h. */
 #ifndef PROFD_PROTO_PYTHON_CODE_H
 #define PROFD_PROTO_PYTHON_CODE_H
 
@@ -11,14 +11,14 @@ struct python_code {
 	int32_t line; /* of the definition */
 };
 bool python_describe(struct python *python, uint64_t code, struct python_code *ret);
-/* Does it begin as `def f(self, *arguments, **keywords)`? So its frame has these three first. */
+/* Is it defined as `def f(self, *arguments, **keywords)`? Then its frame begins with these three. */
 bool python_takes_all(struct python *python, uint64_t code);
-/* What tells one code object from another that comes to lie at its place: a few of its words, mixed. 0: it cannot be read. */
+/* A hash of a few words of a code object, which tells it from a later one at the same address. 0: it cannot be read. */
 uint64_t python_code_print(struct python *python, uint64_t code);
 /* The line of an instruction; 0: it has none. */
 int32_t python_line(struct python *python, uint64_t code, int64_t instruction);
 
-/* A str object as UTF-8, cut to what fits; false where it is none. */
+/* A str object as UTF-8, cut where it does not fit; false where it is no str. */
 bool python_text(struct python *python, uint64_t object, char *to, size_t bytes);
 
 #endif

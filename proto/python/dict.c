@@ -6,7 +6,7 @@
 #include <string.h>
 
 #define KEYS_HEAD 32
-/* Up to 3.10 a word with the number of places in the table, and a pointer, stand in place of three bytes. */
+/* Up to 3.10 the head has a word with the number of places in the table, and a pointer, instead of three bytes. */
 #define KEYS_HEAD_10 40
 #define ENTRIES_MOST (1 << 24)
 #define PLACES_MOST_LOG2 28
@@ -15,14 +15,15 @@
 #define TYPE_DICT_OFFSET 288
 #define TYPE_CACHED_KEYS_11 872
 #define TYPE_CACHED_KEYS 880
-/* Do objects of the type have values within, or a place before them for what is their dict? */
+/* Flags of a type: its objects contain their values; there is a place before them for their dict. */
 #define TYPE_HAS_VALUES (1ull << 2)
 #define TYPE_OWNS_DICT (1ull << 4)
-/* Before an object: its dict, and its values in 3.11. Up to 3.10 the type tells where the dict is, behind the object's beginning. */
+/* Bytes before an object: its dict, and its values in 3.11. Up to 3.10 the type has the dict's offset after the
+ * object's beginning. */
 #define OBJECT_DICT 24
 #define OBJECT_VALUES_11 32
 #define OBJECT_MOST (1u << 20)
-/* From the start of a dict, and, from 3.13 on, of a table of values: is it in use? */
+/* Offsets in a dict; and from 3.13 on in a table of values: is it in use? */
 #define DICT_KEYS 32
 #define DICT_VALUES 40
 #define VALUES_VALID 3
@@ -51,7 +52,7 @@ static bool keys_open_10(struct python *python, uint64_t at, struct python_keys 
 	return true;
 }
 
-/* `at`: of the table of keys. */
+/* `at`: address of the table of keys. */
 static bool keys_open(struct python *python, uint64_t at, struct python_keys *ret)
 {
 	if (python->minor <= 10)
@@ -85,7 +86,7 @@ bool python_has_flag(struct python *python, uint64_t object, uint64_t flag, uint
 	return *ret_type && python_word(&python->memory, *ret_type + PYTHON_TYPE_FLAGS) & flag;
 }
 
-/* Most keys are not: by their length first. */
+/* Compares the length first, because most keys differ in it. */
 static bool is_text(struct python *python, uint64_t object, const char *text)
 {
 	char found[TEXT_MOST + 1];
@@ -105,7 +106,7 @@ static void note(struct python_items *items, uint64_t at, uint64_t found)
 	items->links[items->link_count++] = (struct python_link){at, found};
 }
 
-/* Adds to what `ret` has already. */
+/* Adds to the links that `ret` has already. */
 static bool open_dict(struct python *python, uint64_t dict, struct python_items *ret)
 {
 	uint64_t words[(DICT_VALUES + 8) / 8], flags;
@@ -126,7 +127,8 @@ bool python_dict_open(struct python *python, uint64_t dict, struct python_items 
 	return open_dict(python, dict, ret);
 }
 
-/* Where an object keeps its dict. Up to 3.10 negative places are those of objects that grow, as tuples. */
+/* The address of an object's pointer to its dict. Up to 3.10 negative offsets belong to objects of variable size, such
+ * as tuples; they are refused. */
 static bool find_dict(struct python *python, uint64_t object, uint64_t *ret_type, uint64_t *ret)
 {
 	uint64_t offset;
@@ -140,7 +142,7 @@ static bool find_dict(struct python *python, uint64_t object, uint64_t *ret_type
 	return offset && offset % sizeof offset == 0 && offset < OBJECT_MOST;
 }
 
-/* From 3.13 on: within the object, behind the rest of it. */
+/* From 3.13 on the values lie within the object, at its end. */
 static bool find_values(struct python *python, uint64_t object, uint64_t type, uint64_t *ret)
 {
 	uint64_t flags, size;
@@ -152,8 +154,8 @@ static bool find_values(struct python *python, uint64_t object, uint64_t type, u
 	return python_read(&python->memory, object + size, head, sizeof head) && head[VALUES_VALID] == 1;
 }
 
-/* For an object whose dict has not been made. `instead`: what stands in place of the dict's address; in 3.12 the address of the values,
- * less 1. */
+/* For an object whose dict has not been made. `instead`: the word in place of the dict's address; in 3.12 the address
+ * of the values, less 1. */
 static bool open_values(struct python *python, uint64_t object, uint64_t type, uint64_t instead,
 			struct python_items *ret)
 {
@@ -189,7 +191,7 @@ uint64_t python_items_slot(const struct python_items *items, uint32_t place)
 			     : keys->entries + (uint64_t)place * keys->size + keys->key + sizeof(uint64_t);
 }
 
-/* The value at a place, if that is the key's. */
+/* The value at a place, if the place has this key; else 0. */
 static uint64_t value_of(struct python *python, const struct python_items *items, const uint64_t entry[static 2],
 			 uint32_t place, const char *key)
 {
@@ -263,7 +265,7 @@ bool python_number(struct python *python, uint64_t object, uint64_t *ret)
 	}
 	if (size > 2 || (size && !python_read(&python->memory, object + INT_DIGITS, digits, size * sizeof *digits)))
 		return false;
-	/* No digit of an int has more bits. */
+	/* A digit with more bits is no digit of an int. */
 	if ((digits[0] | digits[1]) >> DIGIT_BITS)
 		return false;
 	*ret = digits[0] | (uint64_t)digits[1] << DIGIT_BITS;

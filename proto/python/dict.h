@@ -1,5 +1,5 @@
-/* dict.h - dicts, attributes of objects, and what lies in them, of CPython 3.9 and newer. Bounds and distrust as in python.h: what another thread
- * changes meanwhile may be read torn, so that each object is looked at before it is believed. */
+/* dict.h - reads dicts, attributes of objects and their values, of CPython 3.9 and newer. Bounds and distrust as in
+ * python.h: another thread may change an object while it is read, so each object is checked before it is used. */
 #ifndef PROFD_PROTO_PYTHON_DICT_H
 #define PROFD_PROTO_PYTHON_DICT_H
 
@@ -20,7 +20,7 @@
 struct python_keys {
 	uint64_t entries;
 	uint32_t count, size,
-		key; /* size: bytes of an entry; key: where the key lies in it, and its value behind that */
+		key; /* size: bytes of an entry; key: offset of the key in it; the value follows the key */
 };
 
 /* Entries from `first` on; returns how many, 0 where there are none or they cannot be read. */
@@ -43,24 +43,25 @@ struct python_items {
 };
 
 bool python_dict_open(struct python *python, uint64_t dict, struct python_items *ret);
-/* Whether the object has a dict of its own, or none yet. False too for one that can have none. */
+/* Opens an object's attributes, whether its dict has been made or not. Also false for an object that cannot have a
+ * dict. */
 bool python_attributes_open(struct python *python, uint64_t object, struct python_items *ret);
 /* Where the value of the key at this place lies. */
 uint64_t python_items_slot(const struct python_items *items, uint32_t place);
-/* The value under a key, a str without any character beyond ASCII, of at most 63; 0: it is not there, or cannot be
- * read. `place`, which may be NULL, tells where the key was in items like these. The search begins there, and *place
- * becomes where it is now. */
+/* The value of a key, which is an ASCII str of at most 63 characters; 0: it is not there, or cannot be read. `place`,
+ * which may be NULL, tells where the key was in similar items: the search begins there, and *place becomes the place
+ * where it was found. */
 uint64_t python_items_find(struct python *python, const struct python_items *items, const char *key, uint32_t *place);
-/* As both. */
+/* python_dict_open() and python_items_find() in one. */
 uint64_t python_dict_find(struct python *python, uint64_t dict, const char *key, uint32_t *place);
-/* The dict of a module that has been imported; 0: it has not. `place` as above. */
+/* The dict of an imported module; 0: it has not been imported. `place` as above. */
 uint64_t python_module(struct python *python, const char *name, uint32_t *place);
 
 /* Has the object's type one of the flags? *ret_type: which type it is. */
 bool python_has_flag(struct python *python, uint64_t object, uint64_t flag, uint64_t *ret_type);
 /* Is this the name of the object's type, as C has it (collections.deque)? */
 bool python_is_a(struct python *python, uint64_t object, const char *type);
-/* An int from 0 to 2^60 - 1, or a bool; false where it is none. */
+/* An int from 0 to 2^60 - 1, or a bool; false for anything else. */
 bool python_number(struct python *python, uint64_t object, uint64_t *ret);
 
 #endif

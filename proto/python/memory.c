@@ -3,7 +3,7 @@
 
 bool python_read(struct python_memory *memory, uint64_t address, void *to, size_t bytes)
 {
-	/* What lies below the first page is a member of a structure at NULL. */
+	/* An address below the first page's end is a member of a structure at NULL. */
 	if (!memory->reads_left || address < 4096 || address + bytes < address)
 		return false;
 	memory->reads_left--;

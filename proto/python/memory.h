@@ -1,4 +1,4 @@
-/* memory.h - the memory that is read: another process's, or the reader's own. Each read is bounded, counted, and may fail. */
+/* memory.h - reads the memory of another process, or the reader's own. Each read is bounded, counted, and may fail. */
 #ifndef PROFD_PROTO_PYTHON_MEMORY_H
 #define PROFD_PROTO_PYTHON_MEMORY_H
 
@@ -13,7 +13,7 @@ struct python_memory {
 	uint64_t reads_left; /* a hostile process cannot keep its reader for ever */
 };
 
-/* False too where no reads are left. */
+/* Also false where no reads are left. */
 bool python_read(struct python_memory *memory, uint64_t address, void *to, size_t bytes);
 /* The 8 bytes at an address; 0 where they cannot be read. */
 uint64_t python_word(struct python_memory *memory, uint64_t address);

@@ -8,7 +8,7 @@
 /* The last release whose offsets are those of its headers. */
 enum { PYTHON_MINOR_HEADERS = 12 };
 
-/* A row a field: its offsets in 3.9, 3.10, 3.11 and 3.12. Fields without a row are 0. */
+/* A row for each field: its offsets in 3.9, 3.10, 3.11 and 3.12. Fields without a row are 0. */
 #define FIELD(name) offsetof(struct python_offsets, name)
 static const struct {
 	size_t field;
@@ -60,14 +60,14 @@ static void from_headers(unsigned minor, struct python_offsets *o)
 /* Words of _Py_DebugOffsets, by name. */
 enum { WORDS_MOST = 160 };
 
-/* The runtime's own figures are not believed: an offset lies within its structure. */
+/* The runtime's figures are checked: an offset must lie within its structure. */
 static bool take(int32_t *to, uint64_t value)
 {
 	*to = (int32_t)value;
 	return value < 1u << 20;
 }
 
-/* A frame is read as a whole: its fields must lie in what is read. */
+/* A frame is read as a whole, so its fields must lie in the part that is read. */
 static bool take_of_frame(int32_t *to, uint64_t value)
 {
 	return take(to, value) && value <= PYTHON_FRAME_BYTES - sizeof(uint64_t);
@@ -97,8 +97,8 @@ static struct groups groups_of(unsigned minor)
 	return at;
 }
 
-/* It lies right before the flag, whose place the table has, and as far from the collector's beginning as in the releases. A
- * trial release of 3.13 that has it elsewhere is refused. */
+/* The statistics lie right before the flag, whose offset the table has, and have a fixed distance from the collector's
+ * beginning. A trial release of 3.13 with another distance is refused. */
 static int32_t collections_of(uint64_t collector, const uint64_t *garbage, unsigned minor)
 {
 	const uint64_t bytes = sizeof(uint64_t) * PYTHON_GENERATIONS * PYTHON_GENERATION_WORDS;
@@ -134,7 +134,7 @@ static bool from_table(const uint64_t *words, unsigned minor, struct python_offs
 	fine = fine && take(&o->code_file, code[1]) && take(&o->code_name, code[3]) && take(&o->code_table, code[4]);
 	fine = fine && take(&o->code_line, code[5]) && take(&o->code_start, code[9]) && code[6] >= sizeof(int32_t) &&
 	       take(&o->code_arguments, code[6]);
-	/* The table has one of these three, which stand beside one another. */
+	/* The table has only one of these three fields; they lie side by side. */
 	o->code_flags = o->code_arguments - (int32_t)sizeof(int32_t);
 	o->code_keywords = o->code_arguments + 2 * (int32_t)sizeof(int32_t);
 	fine = fine && take(&o->bytes_data, words[at.bytes + 2]) && take(&o->tuple_items, words[at.tuple + 1]);

@@ -1,4 +1,4 @@
-/* profiler.c - see profiler.h. torch keeps it in a variable of a module (2.4 to 2.15). */
+/* profiler.c - see profiler.h. torch keeps the state in a variable of a module (2.4 to 2.15). */
 #include "profiler.h"
 
 #include "dict.h"

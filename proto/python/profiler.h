@@ -4,8 +4,8 @@
 
 #include "python.h"
 
-/* Does it record, or the older interface to the same (torch.autograd.profiler)? False too where it cannot be read. What dict.h reads has to be
- * proved (proof.h). */
+/* Does torch.profiler record, or its older interface torch.autograd.profiler? Also false where that cannot be read.
+ * Call python_disproved() (proof.h) first. */
 bool python_torch_profiles(struct python *python);
 
 #endif

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-/* Another thread may import something meanwhile, which moves what is read. */
+/* How often to try: another thread may import a module meanwhile, which moves the dicts. */
 #define TRIES 8
 #define READS 4096
 

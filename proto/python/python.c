@@ -8,8 +8,11 @@
 #define INTERPRETERS_MOST 64
 #define WALK_TRIES 64
 #define OWNED_BY_C                                                                                                     \
-	3 /* 3.12+: a frame that only marks where C called Python; 3.14 has one more at the bottom of a thread */
-#define IS_ENTRY (-1) /* 3.11: the byte before the owner says whether C called it; before 3.11 it called every frame */
+	3 /* from 3.12 on: a frame that only marks where C called Python; 3.14 has one more value, for a thread's
+	   * outermost frame */
+#define IS_ENTRY                                                                                                       \
+	(-1) /* 3.11: the byte before the owner says whether C called the frame; before 3.11 C called every
+		       * frame */
 
 enum python_result python_open(struct python *python, const struct python_memory *memory, uint64_t runtime,
 			       unsigned minor)
@@ -116,7 +119,7 @@ static int64_t instruction_of(const struct python *python, const unsigned char *
 	return python->minor >= 10 ? (int64_t)last * 2 : last;
 }
 
-/* The address of the innermost frame, 0: there is none. */
+/* Sets *at to the address of the innermost frame; 0: there is none. False: it cannot be read. */
 static bool read_innermost(struct python *python, uint64_t state, uint64_t *at)
 {
 	const struct python_offsets *o = &python->offsets;
@@ -126,13 +129,13 @@ static bool read_innermost(struct python *python, uint64_t state, uint64_t *at)
 		python_read(&python->memory, *at + (uint64_t)o->cframe_current, at, sizeof *at));
 }
 
-/* From 3.12 on the mark behind it says it. */
+/* Did C call this frame? From 3.12 on a mark after the frame tells it. */
 static bool is_entry(const struct python *python, const unsigned char *bytes)
 {
 	return python->minor < 11 || (python->minor == 11 && bytes[python->offsets.frame_owner + IS_ENTRY]);
 }
 
-/* One reading. False: it does not hang together. */
+/* One reading of the frames. False: it is torn. */
 static bool read_frames(struct python *python, uint64_t state, struct python_frame *frames, size_t room, size_t *count,
 			bool *more, uint64_t *innermost)
 {
@@ -145,7 +148,8 @@ static bool read_frames(struct python *python, uint64_t state, struct python_fra
 	if (!read_innermost(python, state, &at))
 		return false;
 	*innermost = at;
-	/* Twice the room: marks of C calls are no frames, and a list may lead into itself. */
+	/* Goes through at most twice the room: marks of C calls do not count as frames, and a torn list may be a
+	 * circle. */
 	for (size_t i = 0; at; i++) {
 		if (*count == room || i == 2 * room) {
 			*more = true;
@@ -169,7 +173,7 @@ static bool read_frames(struct python *python, uint64_t state, struct python_fra
 	return true;
 }
 
-/* The innermost frame may have gone on to another line meanwhile. */
+/* Are two readings alike? The innermost frame may have gone on to another instruction meanwhile. */
 static bool alike(const struct python_frame *one, size_t count, const struct python_frame *other, size_t others)
 {
 	if (count != others)
@@ -181,14 +185,14 @@ static bool alike(const struct python_frame *one, size_t count, const struct pyt
 	return true;
 }
 
-/* Two readings of one thread begin with the same frame of all, the outermost. */
+/* Do two readings of a thread have the same outermost frame? */
 static bool same_origin(const struct python_frame *one, size_t count, const struct python_frame *other, size_t others)
 {
 	return count && others && one[count - 1].address == other[others - 1].address &&
 	       one[count - 1].code == other[others - 1].code;
 }
 
-/* Does a program, or a thread of Python's, begin with this? */
+/* Does a program, or a Python thread, begin with this function? */
 static bool is_origin(struct python *python, uint64_t code)
 {
 	struct python_code found;
@@ -225,7 +229,8 @@ enum python_walk_result python_walk(struct python *python, uint64_t state, struc
 			return has_origin(python, frames, *count, *more) ? WALK_WHOLE : WALK_ODD;
 		++*torn;
 		moving = same_origin(frames, *count, scratch, others);
-		/* Busy for long: the last of the readings that at least begin alike. */
+		/* The thread has been busy for long: takes the last reading, whose outermost frame is the same as
+		 * before. */
 		if (moving && i >= python->tries / 2)
 			return has_origin(python, frames, *count, *more) ? WALK_MOVING : WALK_ODD;
 	}

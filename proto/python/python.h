@@ -1,6 +1,6 @@
-/* python.h - the Python threads and frames of a process, read from its memory while it runs. Nothing is stopped and nothing is called,
- * so what is read may be torn: the functions check that it hangs together, and say where it did not. No heap, no stdio, no lock; the
- * memory may be hostile. CPython 3.9 to 3.14 on 64-bit machines. */
+/* python.h - reads the Python threads and frames of a process from its memory while it runs. Nothing is stopped and
+ * nothing is called, so a reading may be torn. The functions check that a reading is consistent, and tell if it is not.
+ * No heap, no stdio, no lock; the memory may be hostile. CPython 3.9 to 3.14 on 64-bit machines. */
 #ifndef PROFD_PROTO_PYTHON_PYTHON_H
 #define PROFD_PROTO_PYTHON_PYTHON_H
 
@@ -9,10 +9,10 @@
 
 enum python_result {
 	PYTHON_OK,
-	PYTHON_UNREADABLE,    /* memory that must be there is not */
+	PYTHON_UNREADABLE,    /* memory that must be readable is not */
 	PYTHON_UNKNOWN,	      /* a release whose layout is not known */
 	PYTHON_FREE_THREADED, /* a build without the GIL: its frames cannot be read while they run */
-	PYTHON_NOT_READY,     /* the interpreter is not there yet, or not any more */
+	PYTHON_NOT_READY,     /* the interpreter does not exist yet, or no longer */
 	PYTHON_FINALIZING,
 };
 
@@ -21,7 +21,7 @@ struct python {
 	struct python_offsets offsets;
 	uint64_t runtime;
 	unsigned minor; /* 3.MINOR */
-	unsigned tries; /* readings of a stack before it is given up; python_open() sets what is usual */
+	unsigned tries; /* how often a stack is read before it is given up; python_open() sets the usual number */
 };
 
 /* `runtime`: the address of _PyRuntime. `minor`: 0 where it is not known (python_offsets_find). */
@@ -36,7 +36,7 @@ struct python_thread {
 };
 /* At most `room` threads of all interpreters, the newest first. Returns their number, or -1 where the list cannot be read. */
 int python_threads(struct python *python, struct python_thread *ret, size_t room);
-/* The thread that holds the interpreter's GIL. False: none does, or it cannot be read. */
+/* The thread that holds the interpreter's GIL. False: no thread holds it, or it cannot be read. */
 bool python_holder(struct python *python, uint64_t interpreter, struct python_thread *ret);
 
 struct python_frame {
@@ -50,8 +50,8 @@ enum python_walk_result {
 	WALK_ODD, /* two readings were, or began, alike; the outermost frame is neither a module nor a thread's first.
 		     * This is so if C code calls Python on a thread of its own, and for a moment while a generator is
 		     * left: read a running thread again */
-	WALK_MOVING, /* the thread runs: the frames hang together, but are perhaps of two moments */
-	WALK_TORN,   /* no reading hung together */
+	WALK_MOVING, /* the thread runs: the frames are consistent, but perhaps of two moments */
+	WALK_TORN,   /* no reading was consistent */
 };
 /* The frames of a thread, the innermost first. `room` is how many `frames` and `scratch` each take. *count may be 0; *more: there were
  * more than fit. *torn: how many readings were thrown away. */

@@ -1,4 +1,4 @@
-/* claims.c - see claims.h. The device's pieces are walked once, in the order of time; where no device worked, the
+/* claims.c - see claims.h. It goes once over the device's pieces, in order of time; where no device worked, over the
  * segments of the step's thread. */
 #include "claims.h"
 #include "proto/base/array.h"
@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The host was late for this long at a stretch: a stall. What is shorter adds up to launch-bound. */
+/* If the host is late for so long at a stretch, it is a stall. Shorter stretches add up to launch-bound. */
 #define STALL_NS 1000000
-/* An optimizer that updates tensor by tensor runs at least so many operators a step for it. */
+/* An optimizer that updates tensor by tensor runs at least so many operators for that in a step. */
 #define PER_TENSOR_LEAST 40
 
 struct walk {
@@ -21,10 +21,11 @@ struct walk {
 	const struct activity_thread *step_thread;
 	struct claims *claims;
 	size_t step, phase; /* cursors: steps, the step thread's segments */
-	/* The host would be ahead by this much, had it not waited: so much of what follows is lost to that wait. */
+	/* Without its waits the host would be ahead by this much: so much of the idle time that follows is lost to
+	 * those waits. */
 	int64_t credit;
 	const struct breakdown_idle *wait;
-	/* What is claimed at the moment: claims of one kind that follow each other are one interval. */
+	/* The interval that is being claimed: claims of one kind that follow each other are one interval. */
 	struct claims_stretch open;
 };
 
@@ -36,7 +37,8 @@ static void close_interval(struct walk *walk)
 	*open = (struct claims_stretch){0};
 }
 
-/* `thread` at the instant `asked` tells what it was. A claim of no kind (FINDING_KINDS) ends the interval. */
+/* The claim's name is what `thread` did at the instant `asked`. A claim of no kind (FINDING_KINDS) ends the
+ * interval. */
 static void add_interval(struct walk *walk, size_t step, enum finding_kind kind, int64_t start, int64_t end,
 			 uint32_t thread, int64_t asked)
 {
@@ -63,7 +65,7 @@ static bool is_judged(const struct walk *walk, size_t step)
 	       !(walk->wanted->unlike && walk->wanted->unlike[step]);
 }
 
-/* What of [start, end) lies in step `i`; false: nothing. */
+/* The part of [start, end) that lies in step `i`; false: there is none. */
 static bool cut(const struct walk *walk, size_t i, int64_t start, int64_t end, int64_t *ret_from, int64_t *ret_to)
 {
 	const struct breakdown_step *step = &walk->breakdown->steps[i];
@@ -72,7 +74,7 @@ static bool cut(const struct walk *walk, size_t i, int64_t start, int64_t end, i
 	return *ret_to > *ret_from;
 }
 
-/* The first step that ends behind `start`. Time goes forwards. */
+/* The first step that ends after `start`. Time only goes forwards. */
 static size_t walk_to(struct walk *walk, int64_t start)
 {
 	while (walk->step < walk->breakdown->step_count && walk->breakdown->steps[walk->step].end <= start)
@@ -132,7 +134,7 @@ static bool is_late(enum idle_row cause)
 	}
 }
 
-/* So much of [start, end) as the credit of earlier waits covers is lost to them. Returns where the rest begins. */
+/* Claims as much of [start, end) for earlier waits as their credit covers. Returns where the rest begins. */
 static int64_t claim_after_wait(struct walk *walk, int64_t start, int64_t end)
 {
 	if (!walk->credit || !walk->wait)
@@ -143,7 +145,7 @@ static int64_t claim_after_wait(struct walk *walk, int64_t start, int64_t end)
 	return start + part;
 }
 
-/* How much of [start, end) lies in judged steps. */
+/* How much of [start, end) lies in steps that are judged. */
 static int64_t judged_part(struct walk *walk, int64_t start, int64_t end)
 {
 	int64_t part = 0, from, to;
@@ -163,7 +165,7 @@ static void claim_late(struct walk *walk, const struct breakdown_stretch *pieces
 	if (phase_at(walk, start) == PHASE_OPTIMIZER && walk->claims->optimizer_per_tensor && kind == FINDING_LAUNCH)
 		kind = FINDING_OPTIMIZER;
 	claim(walk, kind, start, end, thread, 0);
-	/* Behind it: steps are walked forwards. */
+	/* Only after the claim: steps are walked forwards. */
 	for (size_t i = 0; i < count; i++)
 		if (breakdown_stretch_end(&pieces[i]) > start)
 			walk->claims->late[kind][pieces[i].cause] +=
@@ -186,7 +188,7 @@ static void claim_idle(struct walk *walk, const struct breakdown_stretch *piece,
 		add_plain(walk, piece->start, end, piece->cause == IDLE_DEVICE_WAIT);
 		return;
 	case IDLE_INPUT:
-		/* What the loader takes is lost to the loader, also where a wait brought it to light. */
+		/* Time that the loader takes is lost to the loader, even if a wait brought it to light. */
 		walk->credit = walk->credit > length ? walk->credit - length : 0;
 		judged = judged_part(walk, piece->start, end);
 		claim(walk, FINDING_INPUT, piece->start, end, walk->breakdown->step_thread, 0);
@@ -279,7 +281,7 @@ static enum finding_kind host_kind(const struct walk *walk, const struct activit
 	return FINDING_KINDS;
 }
 
-/* Only what lies before the end of the step's annotation. */
+/* Claims only time before the end of the step's annotation. */
 static void claim_host(struct walk *walk, const struct activity_segment *segment)
 {
 	const struct breakdown *breakdown = walk->breakdown;
@@ -309,7 +311,7 @@ static void walk_host(struct walk *walk)
 		struct activity_segment segment = {.start = last, .end = last};
 		if (i < thread->count)
 			segment = activity_segment(thread, i);
-		/* Nothing is known of the time before it: the thread was in nothing. */
+		/* Nothing is known of the time before the segment: the thread did nothing. */
 		struct activity_segment before = {.start = now,
 						  .end = segment.start < last ? segment.start : last,
 						  .phase = PHASE_NONE,
@@ -322,7 +324,7 @@ static void walk_host(struct walk *walk)
 	}
 }
 
-/* --- what the optimizer is made of, and what the device began --- */
+/* --- the optimizer's operators, and the operations that the device began --- */
 
 static int by_value(const void *a, const void *b)
 {
@@ -354,7 +356,7 @@ static void look_at_optimizer(struct walk *walk)
 	walk->claims->optimizer_per_tensor = most >= PER_TENSOR_LEAST;
 }
 
-/* A copy that blocks is told by its call: while the copy itself runs no thread is late. */
+/* The call of a copy that blocks names it: while the copy itself runs, no thread is late. */
 static void keep_copy(struct walk *walk, const struct breakdown_operation *operation, size_t step)
 {
 	const struct breakdown_call *call = &walk->breakdown->calls[operation->call];

@@ -21,7 +21,7 @@ int64_t cores_major(sqlite3 *db, int64_t device)
 
 double cores_win(int64_t major)
 {
-	/* By how much the peak of half precision is above that of FP32: V100 8 times, A100 16, H100 15, B200 30. */
+	/* The peak of half precision is so many times that of FP32: V100 8 times, A100 16, H100 15, B200 30. */
 	double times = major <= 7 ? 8 : major <= 9 ? 16 : 32;
 	return 1 - 1 / times;
 }
@@ -36,7 +36,7 @@ const char *cores_advice(int64_t major, const char *kernel)
 	if (names_half_precision(kernel))
 		return "It is half precision already: tensor cores take sizes that are multiples of 8 (pad what is not).";
 	if (major <= 7)
-		return "Use torch.autocast with float16: tensor cores of this generation compute in half precision alone. Sizes that are "
+		return "Use torch.autocast with float16: tensor cores of this generation compute only in half precision. Sizes should be "
 		       "multiples of 8.";
 	if (is_convolution(kernel))
 		return "Allow TF32 for convolutions (torch.backends.cudnn.allow_tf32 = True) or use torch.autocast; channels that are "

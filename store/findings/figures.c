@@ -12,7 +12,7 @@ static int by_id(const void *a, const void *b)
 	return ORDER(x->id, y->id);
 }
 
-/* The id that has most of the time in this list, summed up. */
+/* Adds up the list by id, and returns the id with most of the time. */
 static struct figure most_of(struct figure *list, size_t count)
 {
 	struct figure found = {0};
@@ -35,7 +35,7 @@ static bool is_judged(const struct findings *findings, const struct claims *clai
 	return step >= findings->first && step < findings->last && !(claims->unlike && claims->unlike[step]);
 }
 
-/* What a stretch is told by: the operator around it, else the call. */
+/* The operator around a stretch names it; without one, the call does. */
 static uint32_t told_by(const struct claims_stretch *stretch)
 {
 	return stretch->kind == FINDING_STALL || !stretch->interval.outer ? stretch->interval.name
@@ -46,7 +46,7 @@ struct figure figures_biggest(const struct claims *claims, enum finding_kind kin
 {
 	struct figure *list = calloc(claims->named_count + 1, sizeof *list), found = {0};
 	*ret_all = 0;
-	/* First the operators, then the calls within the one that has most. */
+	/* First the operators, then the calls inside of the operator that has most. */
 	for (int calls = 0; list && calls < 2; calls++) {
 		size_t count = 0;
 		for (size_t i = 0; i < claims->named_count; i++) {
@@ -89,7 +89,7 @@ uint64_t figures_waits(const struct claims *claims)
 			list[count++] = (struct call_of){claims->named[i].interval.thread, claims->named[i].span};
 	if (count)
 		qsort(list, count, sizeof *list, by_call);
-	/* Of what has no name nobody can say whether it is one. */
+	/* Nameless stretches cannot be told apart: each counts. */
 	for (size_t i = 0; i < count; i++)
 		found += !i || list[i].span == CLAIMS_NAMELESS || by_call(&list[i - 1], &list[i]) != 0;
 	free(list);
@@ -144,7 +144,7 @@ double figures_mean_per_tensor(const struct findings *findings, const struct cla
 	return figures_mean(findings, sum);
 }
 
-/* The device's operations that begin in judged steps, one after the other. */
+/* The device's operations that begin in judged steps, one by one. */
 struct judged_operations {
 	const struct breakdown *breakdown;
 	const struct findings *findings;

@@ -1,4 +1,4 @@
-/* findings.c - see findings.h: which steps are judged, and what is said of what judge.c finds in them. */
+/* findings.c - see findings.h: which steps are judged, and what is said about the claims that judge.c finds in them. */
 #include "findings.h"
 #include "proto/base/array.h"
 
@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Idle for no reason that records tell: from this share of a step on it is said. */
+/* If so much of a step is idle for no reason that records tell, the verdict says so. */
 #define UNEXPLAINED_SHARE 0.10
 
 #define FINDING(NAME, word, title, device, host, flags, advice) {word, title, advice, device, host, flags},
@@ -66,7 +66,7 @@ static int64_t unexplained(const struct judge *judge, size_t step, size_t queued
 	return queued ? judge->claims.steps[step].queued : judge->claims.steps[step].unknown;
 }
 
-/* Idle time of which nobody can say why keeps the verdict from being whole. */
+/* A verdict is not whole if idle time has no known reason. */
 static void abstain(struct judge *judge)
 {
 	struct findings *findings = judge->findings;
@@ -144,8 +144,8 @@ static bool judge_steps(struct judge *judge, const struct texts *texts)
 	if (findings->first == findings->last) {
 		snprintf(
 			findings->abstains, sizeof findings->abstains,
-			"What is queued for device %lld grows or shrinks by more than a tenth of a step in every step, so that idle "
-			"time shows in other steps than its cause. Record more steps.",
+			"The work that is queued for device %lld grows or shrinks by more than a tenth of a step in every step, so that idle "
+			"time appears in other steps than its cause. Record more steps.",
 			(long long)findings->device);
 		return true;
 	}

@@ -1,11 +1,11 @@
-/* in_flight.c - see in_flight.h. A thread that waits for such an operation is in no operator of torch (DDP waits at the end of the backward, wait() anywhere),
- * and nothing tells that wait from Python that runs meanwhile. No locks. */
+/* in_flight.c - see in_flight.h. A thread that waits for such an operation is in no operator of torch (DDP waits at
+ * the end of the backward, wait() anywhere). No record tells such a wait from Python that runs meanwhile. No locks. */
 #include "in_flight.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* Less of it is not worth a word. */
+/* A smaller part is not told. */
 #define LEAST_PERCENT 30
 #define MOSTLY_PERCENT 70
 
@@ -14,7 +14,7 @@ static bool is_outside(const struct finding *finding)
 	return finding->device < 0 && (finding->kind == FINDING_STALL || finding->kind == FINDING_OUTSIDE);
 }
 
-/* ns of the finding's intervals that overlap [start, end). */
+/* ns that the finding's intervals share with [start, end). */
 static double within(const struct finding *finding, int64_t start, int64_t end)
 {
 	double sum = 0;
@@ -54,7 +54,7 @@ void findings_in_flight(sqlite3 *db, struct findings *findings)
 	bool any = false;
 	for (size_t i = 0; i < findings->count; i++)
 		any = any || is_outside(&findings->items[i]);
-	/* A file of an older release has no such table. */
+	/* A file of an older release lacks the table. */
 	if (!any || sqlite3_prepare_v2(db, IN_FLIGHT_SQL, -1, &row, NULL) != SQLITE_OK)
 		return;
 	int64_t until = INT64_MIN;

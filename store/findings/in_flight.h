@@ -1,4 +1,4 @@
-/* in_flight.h - intervals outside of operators may be waits for other ranks. */
+/* in_flight.h - tells whether intervals outside of operators may be waits for other ranks. */
 #ifndef PROFD_STORE_FINDINGS_IN_FLIGHT_H
 #define PROFD_STORE_FINDINGS_IN_FLIGHT_H
 
@@ -6,8 +6,8 @@
 
 #include <sqlite3.h>
 
-/* For findings that say that the step's thread is outside of operators while no device works. Adds to the evidence for
- * how much of that time collective operations were in flight in their library's threads, and to the advice which
+/* Takes findings that say that the step's thread is outside of operators while no device works. Adds to the evidence
+ * for how much of that time collective operations were in flight in their library's threads, and to the advice which
  * command tells more. */
 void findings_in_flight(sqlite3 *db, struct findings *findings);
 

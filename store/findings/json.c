@@ -6,7 +6,7 @@
 
 #include <sqlite3.h>
 
-/* Texts longer than this are cut: paths of files, and names. */
+/* Longer texts, such as paths of files and names, are cut. */
 #define TEXT_BYTES 4096
 
 static void add_text(cJSON *object, const char *key, const char *text)
@@ -49,7 +49,7 @@ static void add_interval(cJSON *list, const struct finding_interval *interval, c
 	cJSON_AddItemToArray(list, object);
 }
 
-/* places: of its intervals. */
+/* places: those of the finding's intervals. */
 static void add_finding(cJSON *list, const struct finding *finding, const struct place *places, sqlite3 *db)
 {
 	cJSON *object = cJSON_CreateObject();

@@ -1,4 +1,4 @@
-/* json.h - the verdict as JSON: of the summary, of `profd show`, of pages. */
+/* json.h - the verdict as JSON: in the summary, in `profd show`, on pages. */
 #ifndef PROFD_STORE_FINDINGS_JSON_H
 #define PROFD_STORE_FINDINGS_JSON_H
 

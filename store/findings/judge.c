@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* One function that was compiled again may have been the last time. */
+/* A single function that was compiled again may not be compiled again any more. */
 #define RECOMPILES_LEAST 2
 
 static int64_t wall_of(const struct breakdown_step *step)
@@ -76,7 +76,7 @@ static int64_t claimed(const struct judge *judge, size_t step, size_t kind)
 	return judge->claims.steps[step].ns[kind];
 }
 
-/* What only this finding could win back. */
+/* The time that this finding alone could win back. */
 static void set_win(const struct judge *judge, struct finding *finding)
 {
 	double part = 1;
@@ -90,7 +90,7 @@ static void set_win(const struct judge *judge, struct finding *finding)
 	finding->win_ns = (int64_t)((double)finding->ns * part);
 }
 
-/* Over all judged steps together. */
+/* The mean over all judged steps together. */
 static void spread_over_all(const struct judge *judge, size_t count, struct finding *ret)
 {
 	double ns = 0, all = 0;
@@ -117,7 +117,7 @@ static void look_at(struct judge *judge, enum finding_kind kind)
 	if (finding_facts(kind)->flags & FINDING_NOW_AND_THEN)
 		spread_over_all(judge, count, finding);
 	set_win(judge, finding);
-	/* A kernel that fills a part of the device loses what it leaves. */
+	/* A kernel that fills a part of the device only loses the part that it leaves empty. */
 	double lost = kind == FINDING_FEW_BLOCKS ? finding->win : finding->share;
 	if (lost * 100 < least)
 		return;
@@ -125,8 +125,8 @@ static void look_at(struct judge *judge, enum finding_kind kind)
 	judge->candidate_count++;
 }
 
-/* Where all steps compile, compiling them again is what the time went to that `compilation` claims; where only some do, these are no longer
- * unlike for a reason that nobody knows. */
+/* If all steps compile, the time that `compilation` claims went to compiling again. If only some do, the reason for
+ * which these are unlike the others is known. */
 static void look_at_recompiles(struct judge *judge)
 {
 	const struct breakdown *breakdown = judge->breakdown;
@@ -189,11 +189,13 @@ const char *judge_grown_row(const struct judge *judge, size_t step, size_t devic
 	return device == SIZE_MAX ? breakdown_host_rows[found].title : breakdown_idle_rows[found].title;
 }
 
-/* The steps that hold a full collection of Python's garbage must make up so much of what steps unlike the others take more. */
+/* So much of the extra time of steps unlike the others must be in the steps that hold a full collection of Python's
+ * garbage. */
 #define COLLECTIONS_PART 0.9
 
-/* How many of the steps that are unlike the others hold a full collection, where they make up that part, or the worst of them is longer by
- * `garbage`, and none of the others holds one, of which that is known; else 0. */
+/* How many of the steps unlike the others hold a full collection. `garbage`: the worst of these steps grew by garbage
+ * collection. 0: neither that is so, nor do the steps that hold one have COLLECTIONS_PART; or another judged step
+ * holds one, or may hold one. */
 static int64_t with_collections(const struct judge *judge, bool garbage)
 {
 	const struct breakdown *breakdown = judge->breakdown;

@@ -1,5 +1,5 @@
-/* line.c - see line.h. The samples are read once; a finding's intervals are those that it keeps, the longest. No
- * locks. */
+/* line.c - see line.h. It reads the samples once. Only the intervals that a finding keeps are looked at, which are
+ * the longest. No locks. */
 #include "line.h"
 #include "shares.h"
 
@@ -8,10 +8,10 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A line is named where it has so much of the time in which samples were taken, %. */
+/* A line is named if it has so much of the time for which there are samples, %. */
 #define LEAST_PERCENT 30
 
-/* Is it in one of the intervals, and of the thread that was late there? */
+/* Does the time lie in an interval in which this thread was late? */
 static bool is_in(const struct finding *finding, int64_t time, int64_t thread, int64_t step_thread)
 {
 	for (size_t i = 0; i < finding->interval_count; i++) {
@@ -65,7 +65,8 @@ void findings_line(sqlite3 *db, uint32_t step_thread, struct findings *findings)
 	if (!findings->count)
 		return;
 	gather(db, findings, step_thread, all);
-	/* A finding that lies within others has whole steps as intervals. A line of whole steps says nothing about it. */
+	/* The intervals of a finding that lies within others are whole steps, and a line of whole steps says nothing
+	 * about it. */
 	for (size_t i = 0; i < findings->count; i++)
 		if (!(finding_facts(findings->items[i].kind)->flags & FINDING_WITHIN))
 			tell(db, &findings->items[i], &all[i]);

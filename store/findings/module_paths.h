@@ -2,9 +2,10 @@
 #ifndef PROFD_STORE_FINDINGS_MODULE_PATHS_H
 #define PROFD_STORE_FINDINGS_MODULE_PATHS_H
 
-/* named(id, parent, class, name) of those that the condition is true of (m: nn_modules), and of all that called them, then paths(id, path,
- * depth, place): the path below the outermost module, '' its own; place: sorts as modules were first called. As deep as a stack is, and no deeper
- * in a file that somebody made. */
+/* named(id, parent, class, name): the modules for which the condition is true (m: nn_modules). It has to be true for
+ * their callers, too. paths(id, path, depth, place): the path below the outermost module, whose own is ''; `place`
+ * sorts modules in the order in which they were first called. Paths are no deeper than stacks, even in a hostile
+ * file. */
 #define MODULE_PATHS(condition)                                                                                        \
 	"named AS MATERIALIZED (SELECT m.id AS id, m.parent AS parent, c.text AS class, coalesce(n.text, '(' || "      \
 	"coalesce(c.text, '?') || ')') AS name FROM nn_modules m LEFT JOIN strings n ON n.id = m.name LEFT JOIN "      \
@@ -13,7 +14,7 @@
 	"ALL SELECT m.id, p.path || CASE p.depth WHEN 0 THEN '' ELSE '.' END || m.name, p.depth + 1, p.place || "      \
 	"printf('%09d', m.id) FROM paths p JOIN named m ON m.parent = p.id WHERE p.depth < 512 AND m.id > p.id)"
 
-/* What a path is called: its own, or the class of an outermost module (p: paths, m: named). */
+/* The name of a path: itself, or the class of an outermost module (p: paths, m: named). */
 #define MODULE_NAME "CASE p.depth WHEN 0 THEN m.class ELSE p.path END"
 
 #endif

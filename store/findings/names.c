@@ -1,11 +1,11 @@
-/* names.c - see names.h. Spans of a thread are walked once, in
- * the order of their starts, with those that are open on a stack. */
+/* names.c - see names.h. It goes once over the spans of a thread, in the order of their starts, with a stack of the
+ * open ones. */
 #include "names.h"
 #include "proto/base/array.h"
 
 #include <stdlib.h>
 
-/* Open spans that are looked at from the innermost outwards: more stand on no stack. */
+/* So many open spans are looked at, from the innermost outwards. No stack is deeper. */
 #define DEPTH_MOST 128
 /* An event that covers this much of a stretch names it. */
 #define COVERS(part, whole) ((part) / 4 >= (whole) / 5)
@@ -22,7 +22,8 @@ static int by_thread(const void *a, const void *b)
 	return ORDER(x->thread, y->thread) ?: ORDER(x->asked, y->asked);
 }
 
-/* A wait is what it is wherever it ends; anything else is named by what covers it. */
+/* May the span name the stretch? For idle time after a wait, the wait may, wherever it ends. Anything else has to be
+ * covered by the span. */
 static bool names(const struct claims_stretch *stretch, const struct activity_span *span)
 {
 	int64_t from = span->start > stretch->interval.start ? span->start : stretch->interval.start;
@@ -50,7 +51,7 @@ static void answer(struct claims_stretch *stretch, const struct activity_span *c
 	}
 }
 
-/* Spans that are open at a time, as a stack: its room suffices for all of a thread. */
+/* A stack of the open spans, with room for all of a thread. */
 struct open {
 	const struct activity_span **items;
 	size_t count, room;
@@ -66,7 +67,7 @@ static bool open_room(struct open *open, size_t count)
 	return open->items;
 }
 
-/* Questions of one thread. Returns how many there were. */
+/* Answers the questions about one thread. Returns how many there were. */
 static size_t walk(const struct activity *activity, const struct question *questions, size_t count, struct open *open)
 {
 	const struct activity_thread *thread = activity_find(activity, questions->thread);
@@ -86,7 +87,7 @@ static size_t walk(const struct activity *activity, const struct question *quest
 	return i;
 }
 
-/* What is waited for as input is told by the operator or range that marks it: the innermost that is open. */
+/* An input's name is that of the operator or range that marks it: the innermost open one. */
 static void name_input(const struct activity *activity, struct claims *claims)
 {
 	for (size_t i = 0; i < activity->marks.count; i++) {
@@ -97,7 +98,7 @@ static void name_input(const struct activity *activity, struct claims *claims)
 			    mark->end <= stretch->asked)
 				continue;
 			stretch->interval.outer = mark->name;
-			/* Marks are no spans: no operator covers it. */
+			/* Marks are not among the spans: no operator inside of the mark covers it. */
 			if (!stretch->interval.name || stretch->span < mark->start)
 				stretch->interval.name = mark->name;
 		}

@@ -1,4 +1,4 @@
-/* names.h - tells claims by name: in which call and operator a thread was: for findings.c. */
+/* names.h - names claims by the call and operator in which a thread was: for findings.c. */
 #ifndef PROFD_STORE_FINDINGS_NAMES_H
 #define PROFD_STORE_FINDINGS_NAMES_H
 

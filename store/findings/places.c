@@ -1,4 +1,5 @@
-/* places.c - see places.h. Two passes, over operators and over samples: a capture has no index by time, and of intervals there are few. No locks. */
+/* places.c - see places.h. Two passes, over operators and over samples: a capture has no index by time, and the
+ * intervals are few. No locks. */
 #include "places.h"
 
 #include "module_paths.h"
@@ -7,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* By the operators that the interval names, by all that ran in it, by samples. */
+/* How a place is found: by the operators that the interval names, by all operators that ran in it, by samples. */
 enum way { NAMED, RAN, SAMPLED, WAYS };
 
 struct looked {
@@ -28,7 +29,8 @@ static void begin(struct search *search, const struct findings *findings, struct
 	search->start = INT64_MAX;
 	search->end = INT64_MIN;
 	for (size_t f = 0; f < findings->count; f++) {
-		/* Intervals of a finding that lies within others are whole steps, of which no place says anything. */
+		/* The intervals of a finding that lies within others are whole steps, of which no place says
+		 * anything. */
 		if (finding_facts(findings->items[f].kind)->flags & FINDING_WITHIN)
 			continue;
 		for (size_t i = 0; i < findings->items[f].interval_count; i++) {
@@ -92,7 +94,7 @@ static void take_sample(struct search *search, sqlite3_stmt *row)
 static void pass(sqlite3 *db, const char *sql, struct search *search, void (*take)(struct search *, sqlite3_stmt *))
 {
 	sqlite3_stmt *row = NULL;
-	/* A file of an older release has no such table. */
+	/* A file of an older release lacks the table. */
 	if (sqlite3_prepare_v2(db, sql, -1, &row, NULL) != SQLITE_OK)
 		return;
 	sqlite3_bind_int64(row, 1, search->start);
@@ -111,13 +113,13 @@ static void settle(struct looked *looked)
 	looked->module = shares_most(&looked->modules[looked->modules[NAMED].count ? NAMED : RAN]).module;
 }
 
-/* Is it in a module whose path is not known yet? */
+/* Is the place in a module whose path is not known yet? */
 static bool wants_path(const struct looked *looked)
 {
 	return looked->module && !looked->place->module;
 }
 
-/* Gives the module's path to all intervals that are in it: most are in few modules. */
+/* Gives the module's path to all intervals in the module: most are in a few modules. */
 static void name_module(struct search *search, int64_t module, const char *path, struct places *ret)
 {
 	char *copy = NULL;
@@ -143,7 +145,7 @@ static bool any_wants_path(const struct search *search)
 	return any;
 }
 
-/* All in one query: to find the path of one it has to make all of them. */
+/* All modules in one query: even for a single path it has to make all of them. */
 static void name_modules(sqlite3 *db, struct search *search, struct places *ret)
 {
 	sqlite3_stmt *row = NULL;

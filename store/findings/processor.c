@@ -1,5 +1,5 @@
-/* processor.c - see processor.h. The agent looks at the thread every some ms (thread_times): a step is told by itself where that is exact
- * enough, else by all steps together. */
+/* processor.c - see processor.h. The agent looks at the thread every few ms (thread_times). If that is exact enough
+ * for single steps, each step is told by itself; otherwise all steps are told together. */
 #include "processor.h"
 #include "telling.h"
 
@@ -8,12 +8,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Where fewer than this part of the steps can be told by themselves, none is. */
+/* If a smaller part of the steps can be told by themselves, none is. */
 #define KNOWN_PART 2
-/* A quota that was used up in this part of its periods is told as the reason. */
+/* If a quota was used up in so large a part of its periods, it is told as the reason. */
 #define STOPPED_PART 10
 
-/* Idle time of a device that has its cause in a host that is late: all of this a thread without a processor makes longer. */
+/* A device that is idle for these reasons waits for a host that is late: a thread without a processor makes all of
+ * them longer. */
 static const enum finding_kind of_the_host[] = {FINDING_INPUT,	   FINDING_LAUNCH,  FINDING_STALL,
 						FINDING_SYNC,	   FINDING_ALLOC,   FINDING_SETUP,
 						FINDING_OPTIMIZER, FINDING_COMPILE, FINDING_GARBAGE};
@@ -23,7 +24,7 @@ static int64_t wall_of(const struct breakdown_step *step)
 	return step->end - step->start;
 }
 
-/* Each by itself; returns how many are known. */
+/* Looks at each step by itself. Returns how many are known. */
 static size_t look_at_each(const struct breakdown *breakdown, const struct thread_times *times, size_t first,
 			   size_t last, const bool *unlike, struct processor *ret)
 {
@@ -117,7 +118,7 @@ void processor_intervals(const struct processor *processor, const struct breakdo
 		if (processor->waited[i] <= 0)
 			continue;
 		finding->interval_total++;
-		/* Kept in the order of how long they waited. */
+		/* Steps are kept in order, the one that waited longest first. */
 		for (; at > 0 && processor->waited[finding->intervals[at - 1].step - 1] < processor->waited[i]; at--)
 			if (at < FINDING_INTERVALS)
 				finding->intervals[at] = finding->intervals[at - 1];
@@ -131,7 +132,7 @@ void processor_intervals(const struct processor *processor, const struct breakdo
 	}
 }
 
-/* The quota was used up so often that it is the reason. */
+/* Was the quota used up so often that it is the reason? */
 static bool is_stopped(const struct processor *processor)
 {
 	return processor->limit && processor->periods && processor->stopped * STOPPED_PART >= processor->periods;
@@ -189,7 +190,7 @@ static bool may_hold(const struct finding *finding)
 	return false;
 }
 
-/* So much of the finding is in one before it, or in two: `others`. */
+/* Says that so much of the finding lies in other findings, too. `others` names them. */
 static void tell_once(struct finding *finding, int64_t ns, const char *others)
 {
 	char text[DURATION_BYTES];

@@ -1,4 +1,4 @@
-/* recompile.c - see recompile.h. What to try is told by the words of torch's own reason (torch 2.7 to 2.15). */
+/* recompile.c - see recompile.h. The words of torch's own reason decide what to try (torch 2.7 to 2.15). */
 #include "recompile.h"
 
 #include "proto/events.h"
@@ -22,7 +22,7 @@ static bool within(const struct breakdown *breakdown, size_t first, size_t last,
 	       item->end > breakdown->steps[first].start;
 }
 
-/* What of it lies in a step, behind `after`: what others before it have covered. */
+/* The part of the compilation in a step after `after`: earlier compilations have covered the time up to there. */
 static int64_t part_in(const struct breakdown_step *step, const struct compilation *item, int64_t after)
 {
 	int64_t from = item->start > step->start ? item->start : step->start;
@@ -44,7 +44,7 @@ int64_t *recompile_times(const struct breakdown_capture *capture)
 			times[s] += part_in(&breakdown->steps[s], item, covered);
 		covered = item->end > covered ? item->end : covered;
 	}
-	/* Time that the row does not have, such as time within input, is not lost to compiling. */
+	/* Time that the row lacks, such as time within input, is not lost to compiling. */
 	for (size_t s = 0; times && s < breakdown->step_count; s++)
 		if (times[s] > breakdown->steps[s].compiled)
 			times[s] = breakdown->steps[s].compiled;
@@ -75,7 +75,7 @@ void recompile_intervals(const struct breakdown_capture *capture, size_t first, 
 		while (step + 1 < last && breakdown->steps[step].end <= item->start)
 			step++;
 		finding->interval_total++;
-		/* The longest are kept. */
+		/* The longest ones are kept. */
 		size_t at = finding->interval_count;
 		if (at == FINDING_INTERVALS) {
 			at = 0;
@@ -120,7 +120,7 @@ static const struct compilation *worst(const struct breakdown_capture *capture, 
 	return found;
 }
 
-/* The first line of torch's reason, without the compilation's id before it and the line of code behind it. */
+/* Keeps the first line of torch's reason, without the compilation's id before it and the line of code after it. */
 static void shorten(char *reason)
 {
 	char *end = strpbrk(reason, "\r\n"), *code = strstr(reason, "  #"), *from = reason;
@@ -165,7 +165,7 @@ static const char *advice_for(const char *reason)
 	return NULL;
 }
 
-/* Of a compilation: its file, as name:line; and why it was compiled again. */
+/* Of a compilation: its file, as name:line, and the reason for which it was compiled again. */
 static void look_up(const struct texts *texts, int64_t row, char *place, size_t place_bytes, char *reason)
 {
 	sqlite3_stmt *statement = NULL;

@@ -1,5 +1,5 @@
-/* row_lines.c - see row_lines.h. Operators are read backwards: they were written as they ended, so that the ones around others come first, and nothing has to be
- * sorted. Samples are read once. No locks. */
+/* row_lines.c - see row_lines.h. Operators are read backwards. They were written when they ended, so an operator
+ * comes before the ones inside of it, and nothing has to be sorted. Samples are read once. No locks. */
 #include "row_lines.h"
 #include "shares.h"
 
@@ -11,21 +11,21 @@
 
 #include <stdlib.h>
 
-/* Of fewer samples a row's line is chance. */
+/* With fewer samples, a row's line is chance. */
 #define SAMPLES_LEAST 10
-/* Operators around one another; what lies deeper is in the innermost of these. */
+/* So many operators around one another are kept. A deeper one counts for the innermost of these. */
 #define DEPTH_MOST 128
-/* No process has more that run operators: a file that says otherwise is hostile. */
+/* No process has more threads that run operators: such a file is hostile. */
 #define THREADS_MOST 4096
-/* Pieces of rows that are looked at, beside an operator each: those of a device that is often idle count for each thread that runs operators. A capture
- * that has more tells no lines. */
+/* Pieces of rows that are looked at, each for one operator. Those of a device that is often idle count for each
+ * thread that runs operators. A capture with more pieces tells no lines. */
 #define PIECES_MOST (64 << 20)
 
 enum way { RAN, SAMPLED, WAYS };
 
 /* What is known of a row. */
 struct of_row {
-	int64_t total, ns[WAYS]; /* with a line, or of all its samples */
+	int64_t total, ns[WAYS]; /* time that has a line; for samples the time of all samples */
 	uint64_t samples;
 	struct {
 		struct row_line line;
@@ -33,7 +33,7 @@ struct of_row {
 	} most[WAYS];
 };
 
-/* Of one line in a row, told in one way. */
+/* One line in a row, found in one way. */
 struct of_line {
 	int64_t function, ns;
 };
@@ -43,9 +43,9 @@ struct open_operator {
 	uint32_t stack;
 };
 
-/* Where the operators of a thread, from the last to the first, have been followed to: down to `now`. */
+/* How far the operators of a thread have been followed, from the last to the first: down to `now`. */
 struct thread_at {
-	int64_t thread, now, end; /* end: of the one that was taken last */
+	int64_t thread, now, end; /* end: of the operator that was taken last */
 	bool begun;
 	size_t depth;
 	struct open_operator open[DEPTH_MOST];
@@ -55,11 +55,11 @@ struct rows {
 	struct scan scan;
 	const struct breakdown_capture *capture;
 	size_t first, last;
-	struct of_row *of; /* host's rows, then each device's causes */
+	struct of_row *of; /* the host's rows, then each device's causes */
 	struct numbered lines, threads;
-	struct share *stacks; /* the line of each, by its number */
+	struct share *stacks; /* by number: the stack's line */
 	size_t stack_count;
-	bool unsorted; /* the operators are not in the order in which they ended */
+	bool unsorted; /* the operators are not in the order of their ends */
 	uint64_t pieces;
 };
 
@@ -73,7 +73,7 @@ static size_t idle_at(size_t device, size_t cause)
 	return HOST_ROWS + device * IDLE_ROWS + cause;
 }
 
-/* Was the device idle for a cause for which the host is to be looked at? */
+/* Was the device idle for a cause that lies with the host? */
 static bool is_of_host(const struct breakdown_stretch *stretch)
 {
 	if (stretch->row != DEVICE_IDLE)
@@ -106,7 +106,7 @@ static bool is_of_host(const struct breakdown_stretch *stretch)
 static void add(struct rows *rows, size_t row, enum way way, const struct share *line, int64_t ns)
 {
 	struct of_row *of = &rows->of[row];
-	/* What a hostile file says is longer than any capture adds nothing up. */
+	/* A hostile file's times that no capture can have are left out. */
 	if (ns <= 0 || ns > INT64_MAX / 4 - of->ns[way] || row == HOST_CAPTURE)
 		return;
 	of->samples += way == SAMPLED;
@@ -132,8 +132,9 @@ static size_t stretch_at(const struct breakdown_device *device, int64_t time)
 	return ARRAY_BEFORE(device->stretch_count, at, breakdown_stretch_end(&device->stretches[at]) <= time);
 }
 
-/* The thread that left the device idle at an instant of the stretch: the one that launched what ended it, and where that did nothing, the one that steps.
- * Until *ret_end it is the same one. */
+/* The thread that left the device idle at an instant of the stretch. It is the thread that launched the operation
+ * after the stretch; if that thread did nothing at the time, it is the thread that steps. *ret_end: until then it is
+ * the same one. */
 static uint32_t late_at(const struct rows *rows, const struct breakdown_device *device,
 			const struct breakdown_stretch *stretch, int64_t time, int64_t *ret_end)
 {
@@ -151,14 +152,14 @@ static uint32_t late_at(const struct rows *rows, const struct breakdown_device *
 		segment = begun ? activity_segment(thread, at) : segment;
 		*ret_end = end < *ret_end ? end : *ret_end;
 	}
-	/* One that runs a backward is in the phase of the thread that steps. */
+	/* A thread that runs a backward is in the phase of the thread that steps. */
 	const bool waits = segment.phase == PHASE_INPUT && !breakdown_follows(capture, launcher);
 	return segment.doing == DOING_OUTSIDE && !waits ? capture->breakdown.step_thread : launcher;
 }
 
 /* --- operators --- */
 
-/* The thread was on this line: so was what of a step's rows lies in that time. */
+/* The thread was on this line from `from` to `to`: the line gets the parts of a step's rows in that time. */
 static void add_to_host(struct rows *rows, int64_t from, int64_t to, const struct share *line)
 {
 	for (int64_t end; from < to && !too_many(rows); from = end) {
@@ -190,7 +191,7 @@ static void add_to_device(struct rows *rows, size_t d, int64_t thread, int64_t f
 	}
 }
 
-/* From `from` on, up to where it was followed to, the thread was in the innermost operator that is open. */
+/* From `from` up to the time down to which it was followed, the thread was in the innermost open operator. */
 static void was_in(struct rows *rows, struct thread_at *at, int64_t from)
 {
 	const struct breakdown *breakdown = &rows->capture->breakdown;
@@ -250,7 +251,7 @@ static void take_value(void *context, sqlite3_value **row)
 {
 	struct rows *rows = context;
 	int64_t start = time_of(row[0]);
-	/* What another thread ended says nothing of this one. */
+	/* An operator that another thread ended says nothing of its own. */
 	if (!(int_of(row[4]) & EVENT_FLAG_ASYNC) && !rows->unsorted)
 		take_operator(rows, start, end_of(start, int_of(row[1])), int_of(row[2]), int_of(row[3]));
 }

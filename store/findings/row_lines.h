@@ -1,5 +1,5 @@
-/* row_lines.h - at which line of the user's own Python most of a row of the breakdown was: of the host's rows, and of the causes of idle time for
- * which the host stands. */
+/* row_lines.h - the line of the user's own Python that has most of a row of the breakdown: of the host's rows, and of
+ * the causes of idle time that lie with the host. */
 #ifndef PROFD_STORE_FINDINGS_ROW_LINES_H
 #define PROFD_STORE_FINDINGS_ROW_LINES_H
 
@@ -12,19 +12,21 @@ struct row_line {
 };
 
 struct row_lines {
-	bool recorded; /* stacks of Python were: else no line is known */
+	bool recorded; /* stacks of Python were recorded; otherwise no line is known */
 	struct row_line host[HOST_ROWS];
 	struct row_line (*idle)[IDLE_ROWS]; /* by index in breakdown.devices */
 	size_t devices;
 };
 
-/* Of the steps [first, last) of a capture that was read as a whole. Where operators that ran in a row have stacks, and fill at least half of it, each by
- * its own time, they tell the line; else samples of the thread do, where at least ten were taken in the row. The thread is the one that steps; of idle
- * time the one that launched what ended it, where it did anything then. One that runs no Python, as it runs a backward, has the samples of the one that
- * steps. A capture that would take too long, as a hostile file does, has lines for no row. False: no memory, or SQLite's error. row_lines_free() in either case. */
+/* For the steps [first, last) of a capture that was read as a whole. The operators that ran in a row tell its line,
+ * each by its own time, if they have stacks and fill at least half of the row. Otherwise samples of the thread do, if
+ * at least ten were taken in the row. The thread is the one that steps; for idle time, it is the one that launched
+ * the operation after it, if that one did anything then. A thread that runs a backward runs no Python: the samples of
+ * the thread that steps count for it. A capture that would take too long, as a hostile file does, has lines for no
+ * row. False: no memory, or SQLite's error. Call row_lines_free() in either case. */
 bool row_lines_find(const struct breakdown_capture *capture, sqlite3 *db, const struct breakdown_watch *watch,
 		    size_t first, size_t last, struct row_lines *ret, int *ret_error);
-/* Is there anything that could tell a line? */
+/* Does the file have anything that could tell a line? */
 bool row_lines_recorded(sqlite3 *db);
 void row_lines_free(struct row_lines *lines);
 

@@ -7,11 +7,11 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Tensors of an operator that are told. */
+/* So many tensors of an operator are told. */
 #define TENSORS_MOST 3
 #define TENSOR_BYTES 64
 
-/* "float [64, 128]"; false: it is none, or has no shape. */
+/* "float [64, 128]". False: it is no tensor, or has no shape. */
 static bool tell_tensor(const cJSON *dims, const cJSON *type, char to[TENSOR_BYTES])
 {
 	const cJSON *size;
@@ -31,7 +31,7 @@ static bool tell_tensor(const cJSON *dims, const cJSON *type, char to[TENSOR_BYT
 	return true;
 }
 
-/* Adds the inputs that have a shape; what has no room is left out. */
+/* Adds the inputs that have a shape, as many as there is room for. */
 static void add_inputs(const char *dims_text, const char *types_text, char *ret, size_t bytes)
 {
 	cJSON *dims = dims_text ? cJSON_Parse(dims_text) : NULL, *types = types_text ? cJSON_Parse(types_text) : NULL;
@@ -54,7 +54,7 @@ void shapes_of_kernel(sqlite3 *db, uint32_t kernel, const struct findings *findi
 {
 	sqlite3_stmt *row = NULL;
 	*ret = '\0';
-	/* One walk over the operators: their ids have no index. */
+	/* Goes once over the operators: their ids have no index. */
 	if (sqlite3_prepare_v2(
 		    db,
 		    "SELECT s.text, i.dims, i.types FROM operators o JOIN strings s ON s.id = o.name LEFT JOIN inputs i ON i.id = o.inputs "

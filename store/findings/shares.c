@@ -4,7 +4,7 @@
 void shares_add(struct shares *shares, const struct share *what, int64_t ns)
 {
 	size_t i = 0;
-	/* What a hostile file says is longer than any capture adds nothing up. */
+	/* A hostile file's times that no capture can have are left out. */
 	if (ns <= 0 || ns > INT64_MAX / 4 - shares->ns)
 		return;
 	shares->ns += ns;

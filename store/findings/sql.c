@@ -8,7 +8,7 @@
 	"SELECT r.step, r.start, r.duration, " columns "s.text FROM " table                                            \
 	" r JOIN strings s ON s.id = r.name WHERE r.step "                                                             \
 	"BETWEEN %lld AND %lld "
-/* NULL where it is not known. */
+/* NULL: not known. */
 #define KNOWN(column) "iif(collections_known, " column ", NULL) AS " column
 #define CALLS(names) NAMED("api_calls", "r.thread, ") "AND (" names ") ORDER BY r.duration DESC"
 
@@ -65,7 +65,7 @@ static const char *const queries[FINDING_KINDS] = {
 	[FINDING_OPTIMIZER] = NAMED("operators", "r.thread, ") "AND s.text LIKE 'aten::%%' ORDER BY r.start",
 };
 
-/* Records of the marks of input, by their ids: an operator or a range. */
+/* Lists the records that mark input, by the ids of their names: operators or ranges. */
 static void tell_input(const struct texts *texts, long long first, long long last, struct finding *finding)
 {
 	char ids[TEXTS_IDS * 24] = "";
@@ -80,7 +80,7 @@ static void tell_input(const struct texts *texts, long long first, long long las
 		ids, first, last);
 }
 
-/* What the thread did in the longest of the stretches. */
+/* Lists what the thread did in the longest of the stretches. */
 static void tell_stall(struct finding *finding)
 {
 	const struct finding_interval *longest = &finding->intervals[0];

@@ -4,17 +4,18 @@
 
 #include <stdlib.h>
 
-/* Longer than the median by these factors, with few steps and with more: unlike the others. */
+/* A step that is longer than the median by this factor is unlike the others; UNLIKE_FEW if there are few steps. */
 #define UNLIKE_FEW 2.0
 #define UNLIKE_MANY 1.5
 #define MANY_STEPS 5
-/* And by so many times what the others differ from their median. */
+/* It must also be longer by so many times the usual difference from the median. */
 #define UNLIKE_SPREAD 6
-/* More than a part of the steps are no exception. */
+/* If more than this part of the steps are so, they are no exception. */
 #define UNLIKE_PART 4
-/* Steps that an operation is counted for as queued: a stream's queue holds about a thousand launches. */
+/* An operation counts as queued at so many boundaries of steps at most: a stream's queue holds about a thousand
+ * launches. */
 #define QUEUED_STEPS 1024
-/* Runs are looked for among so many steps. */
+/* Runs are searched among so many steps. */
 #define RUN_STEPS 4096
 
 static int64_t wall_of(const struct breakdown_step *step)
@@ -34,7 +35,7 @@ static int64_t middle(int64_t *values, size_t count)
 	return count % 2 ? values[count / 2] : values[count / 2 - 1] + (values[count / 2] - values[count / 2 - 1]) / 2;
 }
 
-/* unusual: what some steps hold, and others do not (enum breakdown_held). */
+/* unusual: work of some steps that others do not do (enum breakdown_held). */
 static bool holds(const struct breakdown *breakdown, size_t step, unsigned unusual)
 {
 	return breakdown_holds(&breakdown->steps[step]) & unusual;
@@ -55,7 +56,7 @@ bool steps_unlike(const struct breakdown *breakdown, size_t first, size_t last, 
 	int64_t *values = calloc(count, sizeof *values);
 	if (!values)
 		return false;
-	/* Those that hold an evaluation or a compilation are known to be unlike. */
+	/* Steps that hold an evaluation or a compilation are known to be unlike. */
 	for (size_t i = first; i < last; i++)
 		if (!holds(breakdown, i, unusual))
 			values[like++] = wall_of(&breakdown->steps[i]);
@@ -81,7 +82,7 @@ bool steps_unlike(const struct breakdown *breakdown, size_t first, size_t last, 
 	return true;
 }
 
-/* How many boundaries of steps [first, last] lie before `time`: starts, and the end of the last one. */
+/* How many boundaries of the steps [first, last) lie before `time`: starts, and the end of the last step. */
 static size_t boundaries_before(const struct breakdown *breakdown, size_t first, size_t last, int64_t time)
 {
 	size_t low = first, high = last;
@@ -102,7 +103,8 @@ static int64_t launched_at(const struct breakdown *breakdown, const struct break
 	return operation->call < breakdown->call_count ? breakdown->calls[operation->call].start : operation->start;
 }
 
-/* Device time after the boundary of each step of work that was launched before it; owned by the caller. NULL: no memory. */
+/* For each boundary of steps: the device time after it of work that was launched before it; owned by the caller.
+ * NULL: no memory. */
 static int64_t *backlogs(const struct breakdown *breakdown, const struct breakdown_device *device, size_t first,
 			 size_t last)
 {
@@ -117,7 +119,7 @@ static int64_t *backlogs(const struct breakdown *breakdown, const struct breakdo
 			int64_t start = operation->start > time ? operation->start : time;
 			if (time <= launched)
 				break;
-			/* Operations come by start: what another stream does at the same time counts once. */
+			/* Operations come by start. Time in which another stream works, too, counts once. */
 			start = start > until[at] ? start : until[at];
 			if (operation->end <= start)
 				continue;

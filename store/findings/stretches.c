@@ -2,7 +2,7 @@
 #include "stretches.h"
 #include "proto/base/array.h"
 
-/* Waits and stalls that are told by name. */
+/* So many waits and stalls get a name. */
 #define NAMED_MOST 65536
 
 static int64_t length_of(const struct claims_stretch *stretch)

@@ -1,4 +1,4 @@
-/* tell.c - see tell.h. Sentences for somebody who wants to know what to do about it. */
+/* tell.c - see tell.h. The sentences are for somebody who wants to know what to do. */
 #include "tell.h"
 #include "telling.h"
 
@@ -10,7 +10,8 @@
 #include "sql.h"
 #include "workers.h"
 
-/* Workers that wait for a processor this part of their time are too many for it; those that run less than that wait for data. */
+/* Workers that wait for a processor for this part of their time are too many for it. Workers that run for a smaller
+ * part of it than WORKERS_IDLE wait for data. */
 #define WORKERS_STARVE 0.25
 #define WORKERS_IDLE 0.35
 
@@ -31,7 +32,8 @@ static void tell_workers(const struct telling *telling)
 		       "them wait at once (num_workers, prefetch_factor).");
 }
 
-/* Where the thread sleeps less than half of what it is in the loader, it has not waited for workers there: what they had ready it took. */
+/* If the thread sleeps for less than half of its time in the loader, it does not wait for workers there: it takes
+ * what they have ready. */
 static bool receives(const struct telling *telling, int64_t input)
 {
 	const struct breakdown *breakdown = telling->breakdown;
@@ -79,11 +81,11 @@ static void tell_input(const struct telling *telling)
 	else if (texts->workers_loader)
 		tell_workers(telling);
 	if (ready)
-		ADVICE("More workers do not help: it is what a batch costs the thread that receives it. Try larger batches, fewer tensors in each, or "
+		ADVICE("More workers do not help: the time is what a batch costs the thread that receives it. Try larger batches, fewer tensors in each, or "
 		       "no workers where batches are made quickly.");
 }
 
-/* What a CUDA graph or a compiler would meet in the step. */
+/* Tells whether a CUDA graph, or a compiler, would suit the step. */
 static void tell_launch(const struct telling *telling)
 {
 	const struct claims *claims = telling->claims;
@@ -129,8 +131,8 @@ static void tell_optimizer(const struct telling *telling)
 		       "(foreach=True takes them one by one there.)");
 }
 
-/* Did the step's thread work in the stretches of a finding, or wait? A sentence; empty: not recorded, not exact enough, or it was mostly
- * another thread that was late. */
+/* Did the step's thread work in the stretches of a finding, or did it wait? A sentence. Empty: that was not recorded,
+ * or not exactly enough, or mostly another thread was late. */
 static const char *how_it_ran(const struct telling *telling, int64_t whole, char *to, size_t bytes)
 {
 	const struct claims *claims = telling->claims;
@@ -157,7 +159,7 @@ static const char *how_it_ran(const struct telling *telling, int64_t whole, char
 	return to;
 }
 
-/* Of which steps a total is: " in 5 steps"; " in the window". */
+/* The steps of a total: " in 5 steps", " in the window". */
 static const char *in_steps(const struct findings *findings, char *to, size_t bytes)
 {
 	if (findings->window)
@@ -200,7 +202,7 @@ static struct figure of_operations(const struct telling *telling, figures_wanted
 	return most;
 }
 
-/* The line is named where stacks were recorded. A trace that was imported cannot be recorded again like this. */
+/* Where stacks are recorded the line is named. An imported trace cannot be recorded again with them. */
 static void advise_stacks(const struct telling *telling)
 {
 	struct finding *finding = telling->finding;
@@ -215,7 +217,8 @@ static void advise_stacks(const struct telling *telling)
 	sqlite3_finalize(row);
 }
 
-/* Where no device worked. The row "outside of operators" is what lies in no phase: most of this may be in others. */
+/* For captures in which no device worked. The row "outside of operators" is time in no phase, but most of this
+ * finding's time may lie in phases. */
 static void tell_outside(const struct telling *telling)
 {
 	struct finding *finding = telling->finding;
@@ -312,10 +315,11 @@ static void tell_small(const struct telling *telling)
 	char text[DURATION_BYTES], count[COUNTED_BYTES], gaps[COUNTED_BYTES];
 	const char *per = findings_per(telling->findings);
 	WHAT("Many small kernels: the device is between them");
-	EVIDENCE("%s%s, half of them take %s or less; %s%s of 10 us or less between such as were queued in time.",
-		 counted(count, figures_mean_operations(telling->findings, telling->claims), "operation", "operations"),
-		 per, duration(text, figures_median_operation(telling->breakdown, telling->findings, telling->claims)),
-		 counted(gaps, figures_mean(telling->findings, telling->finding->interval_total), "gap", "gaps"), per);
+	EVIDENCE(
+		"%s%s, half of them take %s or less; %s%s of 10 us or less between operations that were queued in time.",
+		counted(count, figures_mean_operations(telling->findings, telling->claims), "operation", "operations"),
+		per, duration(text, figures_median_operation(telling->breakdown, telling->findings, telling->claims)),
+		counted(gaps, figures_mean(telling->findings, telling->finding->interval_total), "gap", "gaps"), per);
 }
 
 static void tell_kernels(const struct telling *telling)
@@ -359,7 +363,7 @@ static void tell_collectives(const struct telling *telling)
 		 counted(count, all, "collective", "collectives"), findings_per(telling->findings), finding->subject);
 }
 
-/* The call that has most of it, where it is known. */
+/* Names the call that has most of the time, if it is known. */
 static void tell_calls(const struct telling *telling)
 {
 	struct finding *finding = telling->finding;

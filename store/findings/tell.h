@@ -7,7 +7,7 @@
 #include "processor.h"
 #include "texts.h"
 
-/* Fills subject, what, evidence, advice and sql. grown: of a step unlike the others, ns by which its row grew. */
+/* Fills subject, what, evidence, advice and sql. grown: by how many ns the row of a step unlike the others grew. */
 void findings_tell(const struct texts *texts, const struct breakdown_capture *capture, const struct findings *findings,
 		   const struct claims *claims, const struct processor *processor, int64_t grown,
 		   struct finding *finding);

@@ -5,7 +5,7 @@
 
 #include "proto/events.h"
 
-/* What was seen of it in the steps from the first to the last that are judged. */
+/* The collections that were seen in the judged steps, from the first to the last. */
 struct seen {
 	unsigned long long times, steps, full, unknown;
 	int64_t longest;
@@ -51,7 +51,7 @@ void tell_garbage(const struct telling *telling)
 	int64_t told = counted_full(telling);
 	char text[DURATION_BYTES], count[COUNTED_BYTES];
 	WHAT("%s Python collects garbage", finding->device >= 0 ? "The device waits while" : "In the step");
-	/* Of one that began before the first of these steps a part lies in them. */
+	/* A collection that began before the first of these steps has a part in them. */
 	if (!seen.times) {
 		EVIDENCE("%s%s, the longest %s.",
 			 counted(count, figures_mean(findings, finding->interval_total), "stretch", "stretches"),
@@ -67,9 +67,10 @@ void tell_garbage(const struct telling *telling)
 	ADD(finding->evidence, "; the longest took %s.", duration(text, seen.longest));
 	if (seen.unknown)
 		return;
-	ADD(finding->evidence, " %llu time%s all objects were gone through (a full collection).", seen.full,
+	ADD(finding->evidence, " %llu time%s Python went through all objects (a full collection).", seen.full,
 	    seen.full == 1 ? "" : "s");
 	if (told > (int64_t)seen.full)
-		ADD(finding->evidence, " Python counted %lld such: those that were not seen are in other rows.",
+		ADD(finding->evidence,
+		    " Python counted %lld full collections: the time of those that were not seen is in other rows.",
 		    (long long)told);
 }

@@ -1,4 +1,4 @@
-/* telling.h - what the files that tell findings share: tell.c, tell_garbage.c, tell_unlike.c. */
+/* telling.h - shared by the files that tell findings: tell.c, tell_garbage.c, tell_unlike.c. */
 #ifndef PROFD_STORE_FINDINGS_TELLING_H
 #define PROFD_STORE_FINDINGS_TELLING_H
 
@@ -9,7 +9,7 @@
 
 #define DURATION_BYTES 32
 
-/* Divided here, so that it is rounded once. */
+/* The division is made here, so that the result is rounded once. */
 static inline const char *mean(char text[DURATION_BYTES], int64_t ns, int64_t of)
 {
 	double value = (double)ns / (double)of;
@@ -31,7 +31,7 @@ static inline const char *duration(char text[DURATION_BYTES], int64_t ns)
 
 #define COUNTED_BYTES 48
 
-/* "1 wait", "2 waits", "1.5 waits": a mean is told as it is. */
+/* "1 wait", "2 waits", "1.5 waits": a mean is not rounded to a whole number. */
 static inline const char *counted(char text[COUNTED_BYTES], double mean, const char *one, const char *more)
 {
 	bool whole = mean == (double)(long long)mean || mean >= 100;
@@ -53,12 +53,12 @@ struct telling {
 #define WHAT(...) (void)snprintf(telling->finding->what, sizeof telling->finding->what, __VA_ARGS__)
 #define EVIDENCE(...) (void)snprintf(telling->finding->evidence, sizeof telling->finding->evidence, __VA_ARGS__)
 #define ADVICE(...) (void)snprintf(telling->finding->advice, sizeof telling->finding->advice, __VA_ARGS__)
-/* Behind what is there. */
+/* Appends to a text. */
 #define ADD(text, ...) (void)snprintf((text) + strlen(text), sizeof(text) - strlen(text), __VA_ARGS__)
 
-/* A step that takes longer than the others: how much, and for what. */
+/* A step that takes longer than the others: by how much, and for what. */
 void tell_unlike(const struct telling *telling);
-/* Collections of Python's garbage: how often, how long, how many of them full. */
+/* Collections of Python's garbage: how often, how long, and how many were full ones. */
 void tell_garbage(const struct telling *telling);
 
 #endif

@@ -54,7 +54,7 @@ void texts_free(struct texts *texts)
 	*texts = (struct texts){0};
 }
 
-/* Cut where it is long; never within a character. */
+/* A long text is cut, but never within a character. */
 static void get(const struct texts *texts, const char *sql, uint32_t id, char *to, size_t bytes)
 {
 	sqlite3_stmt *statement = NULL;

@@ -1,10 +1,10 @@
-/* texts.h - names in a capture, and what they tell of it: for findings.c, and for those who tell a finding. */
+/* texts.h - names in a capture, and what they tell about it: for findings.c, and for the files that tell a finding. */
 #ifndef PROFD_STORE_FINDINGS_TEXTS_H
 #define PROFD_STORE_FINDINGS_TEXTS_H
 
 #include "findings.h"
 
-/* Ids of texts that mean one thing; more are not told apart. */
+/* So many ids of texts with one meaning are kept. */
 #define TEXTS_IDS 16
 
 /* What the capture's texts tell. */
@@ -14,19 +14,20 @@ struct texts {
 	size_t per_tensor_count, per_tensor_room;
 	int64_t input[TEXTS_IDS]; /* marks of input */
 	size_t input_count;
-	unsigned updates;		    /* of enum names_update, by bits */
-	bool single_loader, workers_loader; /* the DataLoader's iterator: in the thread itself, with workers */
+	unsigned updates; /* bits of enum names_update */
+	bool single_loader,
+		workers_loader; /* the DataLoader's iterator that works in the thread itself; with workers */
 };
 
-/* False: SQLite's error in *ret_error. texts_free() in either case. */
+/* False: SQLite's error in *ret_error. Call texts_free() in either case. */
 bool texts_load(struct texts *texts, sqlite3 *db, const struct breakdown_watch *watch, int *ret_error);
-/* Would an optimizer that updates tensor by tensor gain, if one operator took all tensors? On the CPU foreach=True still takes them one by
- * one, and is slower where they are large: there it is fused=True alone. */
+/* Would an optimizer that updates tensor by tensor gain if one operator took all tensors? On the CPU, foreach=True
+ * still takes them one by one, and is slower if they are large: only fused=True helps there. */
 bool texts_gain_by_one_update(const struct texts *texts, bool device);
 void texts_free(struct texts *texts);
-/* The text of an id, "" where there is none. */
+/* The text of an id; "" if there is none. */
 void texts_get(const struct texts *texts, uint32_t id, char *to, size_t bytes);
-/* The same of a kernel: without arguments, templates and namespaces. */
+/* The same for a kernel: its name without arguments, templates and namespaces. */
 void texts_get_kernel(const struct texts *texts, uint32_t id, char *to, size_t bytes);
 
 #endif

@@ -1,9 +1,9 @@
-/* workers.c - see workers.h. Files of earlier releases have no such table. */
+/* workers.c - see workers.h. Files of earlier releases lack the table. */
 #include "workers.h"
 
 #include <stddef.h>
 
-/* Looks at ran and waited are not taken at one instant: together they may be a little more than the time. */
+/* `ran` and `waited` are not read at one instant: together they may be a little more than the time. */
 #define MOST_PART 1.05
 
 struct workers workers_load(sqlite3 *db)

@@ -493,7 +493,7 @@ class File:
 
     def told_small(self):
         self.told_operations("small_kernels")
-        found = self.take(rf"{NUMBER} gaps?{PER} of 10 us or less between such as were queued in time\.")
+        found = self.take(rf"{NUMBER} gaps?{PER} of 10 us or less between operations that were queued in time\.")
         near_count(found[1], len(self.stretches()) / self.per)
 
     def most(self, begun, name):
@@ -580,7 +580,7 @@ class File:
         it = "The longest" if self.finding["intervals"] > 1 else "It"
         if found := self.take(rf"{it} holds (?:an? (?:validation|test|evaluation)|inference without gradient) of {TIME}\.", False):
             near_time(found[1], sum(self.breakdown.get((step, "host", None, row), 0) for row in ("validation", "test", "evaluation", "inference")))
-            self.take(r"What is longer most is the row \"[^\"]*\"\.", False)
+            self.take(r"The row that grew most is \"[^\"]*\"\.", False)
         elif found := self.take(rf"{it} holds a compilation by torch.compile of {TIME}\.", False):
             near_time(found[1], self.breakdown[step, "beside", None, "torch_compile"])
         elif found := self.take(rf"{it} is longer by {TIME} of the row \"[^\"]*\"\.", False):
@@ -631,10 +631,10 @@ class File:
                 if self.step_at(row[0]) is not None and first <= self.step_at(row[0]) < last]
         assert seen == [len(rows), len({self.step_at(row[0]) for row in rows}), last - first][:len(seen)]
         near_time(found.groups()[-1], max(row[1] for row in rows))
-        if found := self.take(r"(\d+) times? all objects were gone through \(a full collection\)\.", False):
+        if found := self.take(r"(\d+) times? Python went through all objects \(a full collection\)\.", False):
             full, counts = sum(row[2] == 2 for row in rows), [row[0] for row in self.rows("SELECT collections_2 FROM steps ORDER BY start")[first:last]]
             assert int(found[1]) == full
-            if more := self.take(r"Python counted (\d+) such: those that were not seen are in other rows\.", False):
+            if more := self.take(r"Python counted (\d+) full collections: the time of those that were not seen is in other rows\.", False):
                 assert int(more[1]) == sum(counts) > full
         else:
             assert any(row[2] == 3 for row in rows)

@@ -361,8 +361,8 @@ static void test_garbage(void **state)
 		assert_int_equal(findings->items[0].kind, FINDING_GARBAGE);
 		assert_int_equal(findings->items[0].ns, 3 * MS);
 		assert_non_null(strstr(findings->items[0].evidence,
-				       "Seen 4 times in 4 of 4 steps; the longest took 3.0 ms. 4 times all"));
-		assert_int_equal(strstr(findings->items[0].evidence, "Python counted 6 such") != NULL, more != 0);
+				       "Seen 4 times in 4 of 4 steps; the longest took 3.0 ms. 4 times Python went"));
+		assert_int_equal(strstr(findings->items[0].evidence, "Python counted 6 full") != NULL, more != 0);
 		done(timeline_, findings);
 	}
 }

@@ -40,8 +40,8 @@ static void add_number(cJSON *object, const struct reader *reader, const char *k
 		need(cJSON_AddNumberToObject(object, key, (double)value));
 }
 
-/* A file holds the word, or the number of enums.def. One whose recording did not end, or that an earlier release imported, has it with its
- * steps alone. */
+/* The file has the source as a word, or as a number of enums.def. If its recording did not end, or an earlier release
+ * imported it, only its steps have the source. */
 static const char *step_source(struct reader *reader)
 {
 	const char *text = reader_meta_text(reader, "step_source");

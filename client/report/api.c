@@ -54,7 +54,7 @@ struct table *report_api(const struct reader *reader, const struct report_option
 		"max(\"max\") AS most, sum(failed) AS failed FROM api_totals WHERE" REPORT_STEP
 		"GROUP BY name, domain) SELECT coalesce(s.text, '(nameless)'), t.domain, " FIGURES_SQL
 		" FROM t LEFT JOIN strings s ON s.id = t.name WHERE t.calls > 0");
-	/* Of both there is no table. */
+	/* If both were refused, there is no table. */
 	if (report_refused(reader, REPORT_RUNTIME) != report_refused(reader, REPORT_DRIVER))
 		table_note(table, "  calls of the %s API were not recorded",
 			   report_refused(reader, REPORT_RUNTIME) ? "runtime" : "driver");

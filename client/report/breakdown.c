@@ -57,10 +57,10 @@ static const struct column columns[] = {
 	[B_BAR] = {"", "", COLUMN_TEXT, COLUMN_TABLE_ONLY | COLUMN_SPARE},
 };
 
-/* A row over the steps that are shown. */
+/* A row, added up over the steps that are shown. */
 struct sum {
 	int64_t total;
-	double least, most; /* of a step's wall time, % */
+	double least, most; /* in a step, % of its wall time */
 };
 
 struct breakdown_table {
@@ -69,7 +69,7 @@ struct breakdown_table {
 	size_t first, last; /* of the steps */
 	int64_t wall;
 	struct row_lines lines;
-	sqlite3_stmt *places; /* of a line's ids, its texts */
+	sqlite3_stmt *places; /* finds the texts of a line's ids */
 };
 
 static void add_to(struct sum *sum, int64_t ns, int64_t wall, bool first)
@@ -80,7 +80,7 @@ static void add_to(struct sum *sum, int64_t ns, int64_t wall, bool first)
 	sum->most = first || percent > sum->most ? percent : sum->most;
 }
 
-/* Of the newest row. */
+/* Sets the line of the newest row. */
 static void set_line(struct breakdown_table *to, const struct row_line *line)
 {
 	char place[REPORT_LINE_BYTES], text[REPORT_LINE_BYTES + 16];

@@ -1,4 +1,4 @@
-/* calls.c - see calls.h. Calls are sorted by their depth, so that each comes after the one that it is in. */
+/* calls.c - see calls.h. Calls are sorted by their depth, so that each one comes after the call around it. */
 #include "calls.h"
 
 #include "ids.h"
@@ -16,7 +16,7 @@
 /* The name of torch.profiler's range of a step has the step's number in it. */
 #define PROFILER_STEPS "SELECT id FROM strings WHERE text GLOB 'ProfilerStep#[0-9]*'"
 
-/* What is not nested in a thread's other calls has no place in the tree. */
+/* A call that is not nested with its thread's other calls has no place in the tree. */
 #define OPERATORS                                                                                                      \
 	"SELECT count(profd_row(depth, id, parent, thread, name, duration, self, 0)) FROM operators WHERE NOT flags & 2 AND" REPORT_STEP
 #define RANGES                                                                                                         \
@@ -38,8 +38,8 @@ struct building {
 	size_t count, room;
 	struct id_places places;
 	size_t node_room;
-	size_t *next;	     /* of a node: the next one in its bucket; 0: none */
-	size_t *buckets;     /* place of a node */
+	size_t *next;	     /* by node: the next one in its bucket; 0: none */
+	size_t *buckets;     /* index of a node */
 	size_t bucket_count; /* a power of two */
 };
 
@@ -151,7 +151,7 @@ static size_t node_of(struct building *to, size_t parent, int64_t name, int64_t 
 	return made;
 }
 
-/* The steps of torch.profiler are one node: all have the first one's name. */
+/* The steps of torch.profiler are one node: all get the name of the first one. */
 static int64_t name_of(struct calls *calls, const struct call *call)
 {
 	if (!call->profiler_step)
@@ -168,7 +168,8 @@ static void place(struct building *to, struct call *call)
 
 	if (call->profiler_step && !to->options->profiler_steps)
 		return;
-	/* A parent that is not less deep, or of another thread, is none: the file is not what it says. */
+	/* A parent must be less deep and of the same thread. In a hostile file it may not be so: then it is no
+	 * parent. */
 	if (above && (above->depth >= call->depth || above->thread != call->thread))
 		above = NULL;
 	call->node = node_of(to, above ? above->node : 0, name_of(to->calls, call),
@@ -191,9 +192,9 @@ void calls_read(struct calls *calls, const struct reader *reader, const struct c
 	report_scan(reader, RANGES, options->step, take_call, &to);
 	sort_by_depth(&to);
 	id_places_make(&to.places, &to.list->id, sizeof *to.list, to.count);
-	/* Files of schema 1 have no table of the device's figures. */
+	/* Files of schema 1 lack the table of the device's figures. */
 	if (report_attributed(reader))
-		/* Read by itself: a join would look for each operator in a table that few are in. */
+		/* Read by itself: a join would look up each operator in a table that has only a few of them. */
 		report_scan(reader, "SELECT 1 FROM range_devices WHERE profd_row(id, self, total)", 0, take_device,
 			    &to);
 	for (size_t i = 0; i < to.count; i++)

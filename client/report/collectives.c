@@ -1,4 +1,4 @@
-/* collectives.c - operations of several processes (torch.distributed): sizes, times, bandwidths. */
+/* collectives.c - collective operations (torch.distributed): sizes, times, bandwidths. */
 #include "query.h"
 #include "recorded.h"
 #include "views.h"
@@ -43,7 +43,7 @@ static const struct column columns[] = {
 	[C_MAX] = {"max_ns", "MAX", COLUMN_DURATION, COLUMN_SPARE},
 };
 
-/* What it is of the wires that the bandwidth takes. */
+/* The bandwidth on the wires that the operation takes. */
 static void add_bus(struct table *table, sqlite3_stmt *row)
 {
 	const char *operation = (const char *)sqlite3_column_text(row, C_OPERATION);
@@ -80,9 +80,10 @@ static void note(struct table *table, const struct reader *reader)
 			table,
 			"  RAN: from when this process was ready until it was done, so the wait for the others is in it");
 	if (unknown > 0)
-		table_note(table, "  of %.0f of %.0f calls it is not known when they ran", unknown, calls);
+		table_note(table, "  it is not known when %.0f of %.0f calls ran", unknown, calls);
 	if (sized <= 0 && !report_ran(reader, "shapes"))
-		table_note(table, "  sizes and types of others than NCCL's take `profd trigger --shapes`");
+		table_note(table,
+			   "  `profd trigger --shapes` records sizes and types for backends other than NCCL, too");
 }
 
 struct table *report_collectives(const struct reader *reader, const struct report_options *options)

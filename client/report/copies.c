@@ -1,4 +1,4 @@
-/* copies.c - copies and sets of device memory, by what they were between; named as Kineto names them. */
+/* copies.c - copies and sets of device memory, by kinds of memory; named as Kineto names them. */
 #include "query.h"
 #include "views.h"
 
@@ -7,7 +7,7 @@
 #include <sqlite3.h>
 #include <stdio.h>
 
-/* What follows the words in both tables. */
+/* The columns after the words, in both tables. */
 #define FIGURES                                                                                                        \
 	{"calls", "CALLS", COLUMN_COUNT, 0}, {"bytes", "BYTES", COLUMN_BYTES, 0},                                      \
 		{"total_ns", "TOTAL", COLUMN_DURATION, 0}, {"percent", "DEVICE %", COLUMN_PERCENT, COLUMN_SPARE},      \

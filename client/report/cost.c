@@ -18,7 +18,7 @@ static const struct column columns[] = {
 	[K_LATE] = {"late_steps", "LATE STEPS", COLUMN_COUNT, 0},
 };
 
-/* Where warm-up took longer than asked. */
+/* Says why, if the warm-up took longer than asked. */
 static void explain(struct table *table, int64_t late)
 {
 	if (late <= 0)
@@ -52,11 +52,11 @@ struct table *report_cost(const struct reader *reader, const struct report_optio
 	for (size_t c = 0; c < K_COUNT; c++) {
 		int64_t value = reader_meta_int(reader, keys[c], -1);
 
-		/* A step time of 0 is one that is not known. */
+		/* A step time of 0 is not known. */
 		if (value > 0 || (value == 0 && c > K_AFTER))
 			table_set(table, c, value);
 	}
-	/* The file was finished before the steps behind the capture were over; the summary has their time. */
+	/* The file was finished before the steps after the capture were over; the summary has their time. */
 	if (options->summary)
 		table_set_member(table, K_AFTER, cJSON_GetObjectItemCaseSensitive(options->summary, "cost"),
 				 columns[K_AFTER].key);

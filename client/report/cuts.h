@@ -1,4 +1,5 @@
-/* cuts.h - the options of `profd show` that show a part of a capture alone. What each view can be cut by is a column of views.def. */
+/* cuts.h - the options of `profd show` that show only a part of a capture. A column of views.def says which of them
+ * each view can take. */
 #ifndef PROFD_CLIENT_REPORT_CUTS_H
 #define PROFD_CLIENT_REPORT_CUTS_H
 
@@ -11,7 +12,7 @@ enum view_cut {
 	CUT_THREAD = 8,
 	CUT_DEVICE = 16,
 	CUT_STREAM = 32,
-	CUT_HOST = CUT_RANGE | CUT_PHASE | CUT_THREAD, /* what the host did, and what that launched */
+	CUT_HOST = CUT_RANGE | CUT_PHASE | CUT_THREAD, /* what the host did, and what it launched */
 	CUT_PLACE = CUT_DEVICE | CUT_STREAM,	       /* where something ran */
 };
 
@@ -19,7 +20,7 @@ enum view_cut {
 
 /* The option of bit 0 to CUT_COUNT - 1, without its dashes. */
 const char *cut_option(unsigned bit);
-/* "--step, --range and --phase"; "" of none. Returns `to`. */
+/* "--step, --range and --phase"; "" if there is none. Returns `to`. */
 const char *cuts_text(unsigned cuts, char *to, size_t bytes);
 
 #endif

@@ -1,4 +1,4 @@
-/* device_memory.c - memory of the devices that was taken and given back while it was recorded (trigger --memory). */
+/* device_memory.c - memory of the devices that was taken and given back during the recording (trigger --memory). */
 #include "query.h"
 #include "views.h"
 
@@ -40,7 +40,7 @@ static void name(struct table *table, sqlite3_stmt *row)
 	table_set_text(table, M_KIND, kind ? kind : "Unknown");
 }
 
-/* Peak and what was kept are counted from what was held when the recording, or the step, began. */
+/* The peak and what was kept count from what was held when the recording, or the step, began. */
 struct table *report_device_memory(const struct reader *reader, const struct report_options *options)
 {
 	static const struct report_shape shape = {COUNTED(columns), NULL, 0, "5 DESC", "memory", name};
@@ -56,6 +56,6 @@ struct table *report_device_memory(const struct reader *reader, const struct rep
 		"2), sum((operation = 2) * bytes), max(max(level), 0), sum(CASE operation WHEN 1 THEN "
 		"bytes ELSE -bytes "
 		"END) FROM e GROUP BY device, source, memory_kind");
-	table_note(table, "  PEAK and KEPT count from what was held when it began");
+	table_note(table, "  PEAK and KEPT count from what was held when the recording (or the step) began");
 	return table;
 }

@@ -39,7 +39,7 @@ static const struct column stream_columns[] = {
 	BUSY_COLUMNS,
 };
 
-/* `w` has no row for a device that did nothing. Graphs are counted only where they were recorded as a whole. */
+/* `w` has no row for a device that did nothing. Graphs are counted only if they were recorded as a whole. */
 #define BUSY                                                                                                           \
 	"coalesce(w.busy, 0), coalesce(w.busy, 0) * 100.0 / nullif((SELECT sum(duration) FROM steps WHERE" REPORT_STEP \
 	"), 0), coalesce(w.kernel_busy, 0), coalesce(w.kernels, 0), %s, %s, CASE "                                     \
@@ -49,7 +49,7 @@ static const struct column stream_columns[] = {
 	"sum(kernels) AS kernels, sum(copies) AS copies, sum(sets) AS sets, sum(graphs) AS graphs, max(gap) AS gap "   \
 	"FROM step_devices WHERE " where " AND" REPORT_STEP "GROUP BY device, stream)"
 
-/* Runs the query. Its figures of copies and memsets are NULL if these were not recorded. */
+/* Runs the query. The figures of copies and memsets are NULL if these were not recorded. */
 static struct table *query(const struct reader *reader, const struct report_options *options,
 			   const struct report_shape *shape, const char *format)
 {

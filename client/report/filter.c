@@ -1,5 +1,5 @@
-/* filter.c - see filter.h. The part is made of views in the connection's own (temporary) schema: they have the names of the file's
- * tables and stand before them, so that the queries of the reports need not know of it. */
+/* filter.c - see filter.h. The part is made of views in the connection's own (temporary) schema. They have the names
+ * of the file's tables and hide them, so that the queries of the reports need not know about the part. */
 #include "filter.h"
 
 #include "client/ui/failure.h"
@@ -19,11 +19,11 @@ struct span {
 	int64_t thread, start, end;
 };
 
-/* What the host did is of the part where it begins in one of these. */
+/* What the host did belongs to the part if it begins in one of these. */
 struct filter_spans {
 	int64_t thread; /* -1: all */
 	bool ranged;
-	struct span *list; /* sorted, not overlapping on one thread */
+	struct span *list; /* sorted; those of one thread do not overlap */
 	size_t count, room;
 	unsigned phases; /* 0: all */
 	const struct breakdown_capture *breakdown;
@@ -50,7 +50,7 @@ bool filter_has_phase(const struct filter *filter, unsigned phase)
 
 #define EVALUATION (1u << PHASE_VALIDATION | 1u << PHASE_TEST | 1u << PHASE_EVALUATION)
 
-/* Words that are those of several phases. */
+/* The phases of a word, which may mean several. */
 static unsigned phases_named(const char *word, size_t bytes)
 {
 	static const struct {
@@ -65,7 +65,7 @@ static unsigned phases_named(const char *word, size_t bytes)
 	return phase == PHASE_COUNT ? 0 : 1u << phase;
 }
 
-/* Words of the phases, with commas between. Returns `to`. */
+/* The words of the phases, with commas between them. Returns `to`. */
 static const char *phases_text(unsigned phases, char *to, size_t bytes)
 {
 	size_t n = 0;
@@ -131,7 +131,7 @@ static int by_place(const void *a, const void *b)
 	return ORDER(one->thread, other->thread) ?: ORDER(one->start, other->start);
 }
 
-/* Those that lie in another go: that which began first has them. */
+/* Joins spans of a thread that overlap. */
 static void merge(struct filter_spans *spans)
 {
 	size_t kept = 0;
@@ -183,7 +183,7 @@ static bool find_spans(const struct reader *reader, const char *name, struct fil
 		names = need(reallocarray(names, count + 1, sizeof *names));
 		names[count++] = sqlite3_column_int64(statement, 0);
 	}
-	/* An asynchronous one is on no thread's stack: nothing lies in it. */
+	/* An asynchronous range or operator is on no thread's stack: nothing lies in it. */
 	for (size_t i = 0; i < count; i++) {
 		add_spans(reader, spans, "SELECT thread, start, duration FROM ranges WHERE name = ?1 AND NOT flags & 2",
 			  names[i]);
@@ -204,7 +204,7 @@ static bool inside(struct filter_spans *spans, int64_t thread, int64_t start)
 		return false;
 	if (!spans->ranged)
 		return true;
-	/* The last that does not begin later. */
+	/* The last span that does not begin later. */
 	size_t low = ARRAY_BEFORE(spans->count, middle,
 				  spans->list[middle].thread < thread ||
 					  (spans->list[middle].thread == thread && spans->list[middle].start <= start));
@@ -222,7 +222,7 @@ static void in_part(sqlite3_context *context, int count, sqlite3_value **values)
 			   known && inside(spans, sqlite3_value_int64(values[0]), sqlite3_value_int64(values[1])));
 }
 
-/* %s: the condition on the launch l, or nothing; on the operation r, or nothing. */
+/* %s: first the condition on the launch l, or nothing; then the condition on the operation r, or nothing. */
 #define TIMED(what) "CASE WHEN r.start IS NOT NULL THEN " what " END"
 #define SUMS                                                                                                           \
 	"count(*) AS calls, CAST(total(" TIMED("r.duration") ") AS INTEGER) AS total, min(" TIMED(                     \
@@ -257,7 +257,7 @@ static const char *const device_views[] = {
 	"CREATE TEMP VIEW sets AS SELECT r.* FROM main.sets r " LAUNCHED " WHERE %s AND %s",
 };
 
-/* The totals of operators are those of derive (store/derive_totals.c): FOLD_SQL makes one call of what is one. */
+/* The totals of operators are made as in derive (store/derive_totals.c): FOLD_SQL joins operators that are one call. */
 static const char *const host_views[] = {
 	"CREATE TEMP VIEW operators AS SELECT * FROM main.operators WHERE in_part(thread, start)",
 	"CREATE TEMP VIEW ranges AS SELECT * FROM main.ranges WHERE in_part(thread, start)",
@@ -265,7 +265,7 @@ static const char *const host_views[] = {
 	"CREATE TEMP VIEW api_calls AS SELECT rowid AS rowid, * FROM main.api_calls WHERE in_part(thread, start)",
 	"CREATE TEMP VIEW launches AS SELECT * FROM main.launches WHERE in_part(thread, start)",
 	"CREATE TEMP VIEW samples AS SELECT * FROM main.samples WHERE in_part(thread, time)",
-	/* These are sums of threads: they are read where a thread alone is asked for. */
+	/* These are sums for each thread: they are read only if the filter is a thread and nothing else. */
 	"CREATE TEMP VIEW line_totals AS SELECT * FROM main.line_totals WHERE in_part(thread, 0)",
 	"CREATE TEMP VIEW function_totals AS SELECT * FROM main.function_totals WHERE in_part(thread, 0)",
 	"CREATE TEMP VIEW collectives AS SELECT * FROM main.collectives WHERE in_part(thread, start)",
@@ -289,7 +289,7 @@ static const char *const host_views[] = {
 				  "1, 2",
 };
 
-/* %lld: the device. Torch's numbers are of a type of device, and of the CPU none is meant; 255: there is one of the type. */
+/* %lld: the device. torch numbers devices by type; the CPU is not meant here; 255: there is one device of the type. */
 #define TORCH_DEVICE "WHERE device_type <> 0 AND iif(device = 255, 0, device) = %lld"
 static const char *const memory_views[] = {
 	"CREATE TEMP VIEW devices AS SELECT * FROM main.devices WHERE id = %lld",
@@ -334,7 +334,7 @@ static void make_device(const struct reader *reader, const struct filter *filter
 	}
 }
 
-/* Nothing is in these phases. */
+/* Says that nothing is in these phases. */
 static int no_such_phase(unsigned wanted, unsigned there)
 {
 	char words[128], others[128];
@@ -342,8 +342,8 @@ static int no_such_phase(unsigned wanted, unsigned there)
 	bool unnamed = wanted & EVALUATION && there & (1u << PHASE_EVALUATION | 1u << PHASE_INFERENCE);
 
 	return fail(EXIT_NO_TARGET,
-		    "the capture has nothing in the phase %s; it has: %s%s (docs/breakdown.md says what "
-		    "tells them; `profd show --by phases` lists them)",
+		    "the capture has nothing in the phase %s; it has: %s%s (docs/breakdown.md says how "
+		    "phases are found; `profd show --by phases` lists them)",
 		    phases_text(wanted, words, sizeof words),
 		    named ? phases_text(named, others, sizeof others) : "no phase at all",
 		    !unnamed			    ? ""
@@ -351,7 +351,7 @@ static int no_such_phase(unsigned wanted, unsigned there)
 						    : ", and nobody said which: try --phase evaluation");
 }
 
-/* Those that have records. ?1: the device, or -1. */
+/* Devices, and streams, that have records. ?1: the device, or -1. */
 #define WORKED(what)                                                                                                   \
 	"SELECT " what " FROM kernel_totals WHERE ?1 IN (-1, device) UNION SELECT " what                               \
 	" FROM copy_totals WHERE ?1 IN (-1, device) UNION SELECT " what                                                \
@@ -362,7 +362,7 @@ static int no_such_phase(unsigned wanted, unsigned there)
 	"SELECT thread FROM api_calls UNION SELECT thread FROM samples UNION SELECT thread FROM steps"
 #define NAMED_MOST 8
 
-/* `sql` selects the ids that are there. */
+/* `sql` selects the ids that exist. */
 static int find_number(const struct reader *whole, const char *word, const char *view, int64_t value, int64_t device,
 		       const char *sql)
 {

@@ -1,5 +1,5 @@
-/* filter.h - a part of a capture alone: one thread, what happened in a range or in a phase, one device, one stream. Views that can tell it read
- * the part as if it were the capture. */
+/* filter.h - a part of a capture: one thread, what happened in a range or in a phase, one device, one stream. Views
+ * that can be cut so read the part as if it were the whole capture. */
 #ifndef PROFD_CLIENT_REPORT_FILTER_H
 #define PROFD_CLIENT_REPORT_FILTER_H
 
@@ -8,9 +8,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* What a table can be cut by. */
+/* How a table can be cut. */
 enum filter_part {
-	FILTER_HOST = 1,   /* by thread, range and phase: what the host did, and what that launched */
+	FILTER_HOST = 1,   /* by thread, range and phase: what the host did, and what it launched */
 	FILTER_DEVICE = 2, /* by device and stream */
 };
 
@@ -22,28 +22,29 @@ struct filter {
 	unsigned phases;		/* bits of enum phase; 0: all */
 };
 
-/* A connection that sees the part. */
+/* A connection that only sees the part. */
 struct filtered {
 	struct reader reader;
 	struct filter_spans *spans;
 };
 
-/* Is a device, or a phase (enum phase), of what the filter leaves? NULL: all are. */
+/* Is a device, or a phase (enum phase), in what the filter leaves? NULL: all are. */
 bool filter_has_device(const struct filter *filter, int64_t device);
 bool filter_has_phase(const struct filter *filter, unsigned phase);
 /* Which parts (enum filter_part) a filter has. */
 unsigned filter_parts(const struct filter *filter);
-/* The filter as words of a line of text: "device 0, stream 7". Returns `to`. */
+/* The filter in words: "device 0, stream 7". Returns `to`. */
 const char *filter_text(const struct filter *filter, char *to, size_t bytes);
-/* Is there what the filter names by number? EXIT_DONE, also where nothing of that kind was recorded, which others say; else EXIT_NO_TARGET, and a
- * sentence that names those that are there. */
+/* Does what the filter names by number exist? EXIT_DONE: it does, or nothing of that kind was recorded, which other
+ * functions say. EXIT_NO_TARGET: it does not, and a sentence names those that exist. */
 int filter_check(const struct reader *whole, const struct filter *filter);
-/* Opens what is left of a capture by the given parts of the filter. `breakdown`: the capture's, computed, which stays longer than *ret; asked
- * for where the filter has phases. Returns EXIT_DONE; EXIT_NO_TARGET where nothing has the range's name, or no time is in the phases, with
- * the sentence printed. filter_close() only after success. */
+/* Opens the part of a capture that these parts of the filter leave. `breakdown`: the capture's, computed; it has to
+ * outlive *ret, and is only used if the filter has phases. Returns EXIT_DONE; or EXIT_NO_TARGET, with a sentence
+ * printed: nothing has the range's name, or no time is in the phases. Call filter_close() only after success. */
 int filter_open(const struct reader *whole, const struct filter *filter, unsigned parts,
 		const struct breakdown_capture *breakdown, struct filtered *ret);
-/* Phases (bits) of "forward,backward"; also train, validation and test. 0: one of the words is none, as `why` says. */
+/* Phases (bits) of words such as "forward,backward", and of train, validation and test. 0: a word is not known, and
+ * `why` says which. */
 unsigned filter_phases(const char *words, char *why, size_t bytes);
 void filter_close(struct filtered *filtered);
 

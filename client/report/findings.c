@@ -59,7 +59,7 @@ static void add(struct table *table, size_t number, const struct finding *findin
 	table_set_text(table, F_TRY, finding->advice);
 }
 
-/* --- --finding N: the intervals that make it --- */
+/* --- --finding N: its intervals --- */
 
 enum { V_STEP, V_START, V_END, V_LENGTH, V_THREAD, V_NAME, V_OPERATOR, V_WHERE, V_FILE, V_LINE, V_FUNCTION, V_MODULE };
 

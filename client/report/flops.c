@@ -29,7 +29,8 @@ static const struct report_key keys[] = {
 	{"name", "name"},
 };
 
-/* %s: time on the device, or NULL; how to find it. Sums are real: those of a broken file may be larger than an integer. */
+/* %s: time on the device, or NULL; then how to find it. Sums are real: those of a hostile file may be larger than an
+ * integer. */
 #define SQL                                                                                                                                                                                                \
 	"WITH " FLOP_ROWS(                                                                                                                                                                                 \
 		"") ", "                                                                                                                                                                                   \
@@ -43,7 +44,7 @@ static const struct report_key keys[] = {
 				 "min(total, 9e18), CASE WHEN counted THEN total * 100.0 / (SELECT nullif(total(total), 0) FROM r WHERE counted) "                                                         \
 				 "END, min(host, 9e18), min(device, 9e18), total / nullif(coalesce(nullif(device, 0), host), 0) FROM r WHERE 1"
 
-/* FLOP of all rows that count, over these ns; no row: they were not recorded. */
+/* Notes the FLOP of all rows that count, divided by these ns. No row: the time was not recorded. */
 static void note_speed(struct table *table, const struct reader *reader, const struct report_options *options,
 		       double sum, const char *of, const char *sql)
 {
@@ -54,7 +55,7 @@ static void note_speed(struct table *table, const struct reader *reader, const s
 			table_note(table, "%.3g GFLOP/s %s", sum / sqlite3_column_double(statement, 0), of);
 }
 
-/* Of all rows that count: those that have a share of it. */
+/* Adds up all rows that count, which are those with a share. */
 static double sum_of(const struct table *table)
 {
 	double sum = 0, figure;

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 
 #define OPERATORS "SELECT 1 FROM operators WHERE profd_row(thread, id, parent, name, step, start, self, flags)"
-/* Ranges that are a parent's children too. */
+/* The ranges that are children of a parent. */
 #define RANGES "SELECT parent FROM ranges WHERE parent IS NOT NULL AND NOT flags & 2 AND source <> 2"
 _Static_assert(EVENT_FLAG_ASYNC == 2 && RANGE_SOURCE_NVTX_START_END == 2, "as the statement has them");
 
@@ -26,7 +26,7 @@ struct row {
 struct rows {
 	struct row *list;
 	size_t count, room;
-	struct id_places places; /* of several with one id the first has it */
+	struct id_places places; /* of several with one id, the first one has it */
 };
 
 static struct fold_row *find(const struct rows *rows, int64_t id)

@@ -1,5 +1,6 @@
-/* folded.h - all operators of a capture, each with whether it is one call with its parent, by the rule of store/fold_rule.h. For views that look at
- * every operator: SQLite's join of a million operators with themselves takes seconds. One thread. */
+/* folded.h - all operators of a capture, and for each whether it is one call with its parent, by the rule of
+ * store/fold_rule.h. For views that look at every operator: in SQLite, a join of a million operators with themselves
+ * takes seconds. One thread. */
 #ifndef PROFD_CLIENT_REPORT_FOLDED_H
 #define PROFD_CLIENT_REPORT_FOLDED_H
 
@@ -15,8 +16,8 @@ struct folded_operator {
 	bool folded;	     /* it is one call with its parent, and only its own time counts */
 };
 
-/* Calls `take` for each operator of the file, in the order of its rows. Whatever the file says, this takes time as its rows are many. An unreadable
- * file ends the program with a sentence. */
+/* Calls `take` for each operator of the file, in the order of its rows. Even for a hostile file, the time grows only
+ * with the number of rows. If the file cannot be read, the program ends with a sentence. */
 void folded_each(const struct reader *reader, void (*take)(void *context, const struct folded_operator *operator),
 		 void *context);
 

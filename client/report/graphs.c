@@ -1,5 +1,5 @@
-/* graphs.c - CUDA graphs: what their launches took on the device. Where a capture was recorded node by node, a launch
- * is what its operations have in common: the correlation id. */
+/* graphs.c - CUDA graphs: what their launches took on the device. If a capture was recorded node by node, the
+ * correlation id tells which operations are of one launch. */
 #include "query.h"
 #include "recorded.h"
 #include "views.h"
@@ -26,7 +26,7 @@ static const struct report_key keys[] = {
 	{"name", "graph"},
 };
 
-/* What is added up: one row or more for each launch. */
+/* The rows that are added up: one or more for each launch. */
 #define WHOLE                                                                                                          \
 	"SELECT graph, calls, NULL AS operations, total, \"min\" AS least, \"max\" AS most, device, stream FROM "      \
 	"graph_totals WHERE" REPORT_STEP
@@ -48,6 +48,6 @@ struct table *report_graphs(const struct reader *reader, const struct report_opt
 
 	struct table *table = report_query(reader, options, &shape, whole ? SUMS(WHOLE) : SUMS(BY_NODE));
 	if (whole)
-		table_note(table, "  recorded as a whole: of how many operations a launch was is not known");
+		table_note(table, "  recorded as a whole: it is not known how many operations a launch had");
 	return table;
 }

@@ -1,4 +1,4 @@
-/* idle.c - when a device was idle, and why: a row for each stretch of one cause (docs/breakdown.md). */
+/* idle.c - when a device was idle, and why: one row for each stretch with one cause (docs/breakdown.md). */
 #include "filter.h"
 #include "query.h"
 #include "recorded.h"
@@ -28,7 +28,7 @@ static const struct column columns[] = {
 	[I_THREAD] = {"thread", "THREAD", COLUMN_NUMBER, COLUMN_DATA_ONLY},
 };
 
-/* A stretch, and what stands beside it. */
+/* A stretch, and the figures beside it. */
 struct idle_row_of {
 	const struct breakdown_device *device;
 	const struct breakdown_stretch *stretch;
@@ -46,7 +46,7 @@ static int by_length(const void *a, const void *b)
 	return ORDER(length_of(y), length_of(x)) ?: ORDER(x->start, y->start);
 }
 
-/* `names` is prepared once: there are three names in each of many rows. */
+/* `names` is prepared once, since each of many rows has three names. */
 static void set_name(struct table *table, size_t column, sqlite3_stmt *names, uint32_t id)
 {
 	if (!id)
@@ -62,7 +62,7 @@ static int64_t middle_of(const struct breakdown_stretch *stretch)
 	return stretch->start + length_of(stretch) / 2;
 }
 
-/* In which the step's thread was at its middle. */
+/* The phase of the step's thread at the middle of the stretch. */
 static enum phase phase_of(const struct breakdown_capture *capture, struct breakdown_asked *asked,
 			   const struct breakdown_stretch *stretch)
 {
@@ -105,7 +105,7 @@ static void add(struct table *table, sqlite3_stmt *names, const struct breakdown
 			 spans_name(&capture->activity, idle->sync_thread, idle->sync_start, SPANS_ANY));
 }
 
-/* A stretch is of the phase that stands beside it. */
+/* A stretch is shown by the phase beside it. */
 static bool is_shown(const struct breakdown_capture *capture, struct breakdown_asked *asked,
 		     const struct report_options *options, const struct breakdown_stretch *stretch)
 {
@@ -114,10 +114,10 @@ static bool is_shown(const struct breakdown_capture *capture, struct breakdown_a
 	return !options->filter || filter_has_phase(options->filter, phase_of(capture, asked, stretch));
 }
 
-/* More than anybody reads: the longest of them, and how many there are. */
+/* Nobody reads more rows. The longest ones are kept, and the number of all is told. */
 #define ROWS_MOST 10000
 
-/* Leaves those that are among the longest, and others as long as the last of these. Returns how many. */
+/* Keeps the longest stretches, and those that are as long as the last of them. Returns how many are kept. */
 static size_t keep_longest(struct idle_row_of *rows, size_t count)
 {
 	size_t kept = 0;

@@ -49,7 +49,7 @@ void ids_free(struct ids *ids)
 	*ids = (struct ids){0};
 }
 
-/* So many times as many distances as ids are worth it. */
+/* A table by distance is worth up to so many places for each id. */
 #define SPREAD 8
 
 static int64_t id_at(const int64_t *ids, size_t stride, size_t place)

@@ -1,4 +1,5 @@
-/* ids.h - a map from 64-bit ids to numbers: an open hash table that is never more than half full; and the places of a list by their ids. One thread. */
+/* ids.h - a map from 64-bit ids to numbers: an open hash table that is never more than half full; and the places in a
+ * list, by id. One thread. */
 #ifndef PROFD_CLIENT_REPORT_IDS_H
 #define PROFD_CLIENT_REPORT_IDS_H
 
@@ -11,31 +12,31 @@ struct id_entry {
 	bool used;
 };
 
-/* Zeroed: empty. */
+/* Zeroed, it is empty. */
 struct ids {
 	struct id_entry *table;
 	size_t room; /* a power of two, or 0 */
 	size_t count;
 };
 
-/* The entry of an id, which is made with the value 0 where there is none. It moves with the next one that is made. */
+/* The entry of an id; a new one has the value 0. The entry moves when the next one is made. */
 struct id_entry *ids_make(struct ids *ids, int64_t id);
-/* NULL where there is none. */
+/* NULL: there is none. */
 struct id_entry *ids_find(const struct ids *ids, int64_t id);
 void ids_free(struct ids *ids);
 
-/* Which place of a list has an id; of several with one id the first. A recording gives its ids in a row: there this needs no hash, and what
- * is near in the file is near in memory. */
+/* The place in a list at which an id stands; of several with one id, the first. The ids of a recording lie close
+ * together: then this needs no hash, and ids that are near in the file are near in memory. */
 struct id_places {
 	int64_t least;
-	size_t *by_distance; /* from the least id: place + 1, 0: none; NULL: the ids lie too far apart */
+	size_t *by_distance; /* by distance from the least id: place + 1, 0: none; NULL: the ids lie too far apart */
 	size_t distances;
-	struct ids sparse; /* then place + 1 */
+	struct ids sparse; /* used in that case: place + 1 */
 };
 
 #define ID_PLACE_NONE SIZE_MAX
 
-/* `ids`: the first of `count` ids, each `stride` bytes behind the one before. To be freed by id_places_free(). */
+/* `ids`: the first of `count` ids, each `stride` bytes after the one before. Call id_places_free() afterwards. */
 void id_places_make(struct id_places *ret, const int64_t *ids, size_t stride, size_t count);
 size_t id_places_find(const struct id_places *places, int64_t id);
 void id_places_free(struct id_places *places);

@@ -1,5 +1,5 @@
-/* kernel_launches.c - see kernel_launches.h. Configurations are few, calls are many: one pass over the records counts the former in a
- * table of hashes, and keeps of each call how long it took. */
+/* kernel_launches.c - see kernel_launches.h. Configurations are few, calls are many: one pass over the records counts
+ * configurations in a table of hashes, and keeps the duration of each call. */
 #include "kernel_launches.h"
 
 #include "query.h"
@@ -15,13 +15,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Result columns, and what tells configurations apart. */
+/* Result columns; those before KEYS tell configurations apart. */
 enum { K_NAME, K_DEVICE, K_GRID, K_BLOCK = K_GRID + 3, K_REGISTERS = K_BLOCK + 3, K_SHARED, KEYS, K_DURATION = KEYS };
 
 struct configuration {
 	int64_t key[KEYS];
 	double total;
-	size_t next; /* of the same hash; SIZE_MAX: none */
+	size_t next; /* with the same hash; SIZE_MAX: none */
 };
 
 struct call {
@@ -142,7 +142,7 @@ static int64_t product(const int64_t *three)
 	return all;
 }
 
-/* Adds how it fills the device, by its time. */
+/* Adds how much of the device it fills, weighted by its time. */
 static void fill(struct kernel_launches_row *row, const struct configuration *of, const struct occupancy_device *device)
 {
 	const struct occupancy_kernel kernel = {.blocks = product(&of->key[K_GRID]),
@@ -150,7 +150,7 @@ static void fill(struct kernel_launches_row *row, const struct configuration *of
 						.registers = of->key[K_REGISTERS],
 						.shared = of->key[K_SHARED]};
 	double achieved = device && kernel.blocks ? occupancy_achieved(device, &kernel) : -1;
-	/* A mean of what is known of a part would be the mean of nothing. */
+	/* If a part is not known, the mean is not known. */
 	row->blocks = !device || !kernel.blocks || row->blocks < 0
 			      ? -1
 			      : row->blocks + (double)kernel.blocks / (double)device->multiprocessors * of->total;
@@ -195,7 +195,7 @@ static void add_configurations(struct kernel_launches *to, const struct reader *
 	}
 }
 
-/* Calls of one name, the shortest first. */
+/* The calls have one name; the shortest comes first. */
 static void add_times(struct kernel_launches_row *row, const struct call *calls, size_t count)
 {
 	double mean = 0, squares = 0, total = 0;

@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Those from K_OCCUPANCY on are not of the query; the text table gives the last ones up first. */
+/* Columns from K_OCCUPANCY on do not come from the query. A narrow text table leaves out the last ones first. */
 enum {
 	K_SHORT = 9,
 	K_OCCUPANCY,
@@ -61,7 +61,7 @@ static const struct report_key keys[] = {
 #define NOTHING "NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,"
 _Static_assert(COLUMNS - K_OCCUPANCY == 10, "NOTHING has as many");
 
-/* Below the table: how many of the calls were nodes of CUDA graphs, of how many launches. */
+/* Notes below the table how many calls were nodes of CUDA graphs, and of how many launches. */
 static void note_graphs(struct table *table, const struct reader *reader, const struct report_options *options)
 {
 	sqlite3_stmt *row = report_prepare(reader, "SELECT count(*), count(DISTINCT correlation) FROM kernels WHERE "
@@ -76,7 +76,7 @@ static void note_graphs(struct table *table, const struct reader *reader, const 
 	}
 }
 
-/* A query's rows are finished without a context. NULL: they are not asked for. */
+/* For the function that finishes a query's rows, which has no context. NULL: nobody asked for these columns. */
 static const struct kernel_launches *launches_now;
 
 static void set_three(struct table *table, size_t column, const int64_t *three)
@@ -137,7 +137,7 @@ struct table *report_kernels(const struct reader *reader, const struct report_op
 		kernel_launches_free(launches);
 	if (report_session_options(reader) & SESSION_GRAPHS_WHOLE)
 		table_note(table, "  CUDA graphs were recorded as a whole: their kernels are not here (--by graphs)");
-	/* Among the other tables it stands below the operators. */
+	/* Among other tables this note is below the operators. */
 	if (options->alone) {
 		note_graphs(table, reader, options);
 		report_note_device(table, reader, options);

@@ -1,5 +1,6 @@
-/* launches.c - who launched what, and how long it took to get to the device: by operator, call and operation. All operations are
- * read, whatever part is shown: what stood before one in its stream may be of another part. */
+/* launches.c - which operator and call launched which operation, and how long that took to get to the device. All
+ * operations are read, whatever part is shown: an operation before another one in its stream may be outside of the
+ * part. */
 #include "filter.h"
 #include "proto/base/array.h"
 #include "ids.h"
@@ -33,23 +34,23 @@ static const struct column columns[] = {
 	[L_PERCENT] = {"percent", "DEVICE %", COLUMN_PERCENT, COLUMN_SPARE | COLUMN_BARRED},
 };
 
-/* The key says what is added up; see order(). */
+/* The key also says what is added up; see order(). */
 static const struct report_key keys[] = {
 	{"device_time_total", "total"}, {"device_time", "each"}, {"cpu_time_total", "delay"},
 	{"cpu_time", "delay each"},	{"count", "calls"},	 {"name", "name"},
 };
 
-/* What names an operation: of kernels an id of strings, of the others what they are between. */
+/* The name of an operation: for kernels an id in `strings`, for copies and sets their kinds of memory. */
 enum kind { KERNEL, COPY, SET, GRAPH };
 
 struct operation {
 	int64_t start, end, device, stream, step;
-	int64_t call_start, call_time; /* call_start INT64_MIN: its call was not recorded */
+	int64_t call_start, call_time; /* INT64_MIN: the call was not recorded */
 	int64_t range;		       /* id of the innermost range or operator; 0: none */
-	int64_t call;		       /* id of strings */
+	int64_t call;		       /* id in `strings` */
 	int64_t name;
 	enum kind kind;
-	bool launched; /* in the part that is shown */
+	bool launched; /* it is in the part that is shown */
 };
 
 struct operations {
@@ -64,7 +65,7 @@ struct row {
 	char *text;
 };
 
-/* `l` has the launches of the part that is shown; without a part it is `m`. */
+/* `l` has the launches of the part that is shown; if all is shown, it is `m`. */
 #define LOAD(name, table, joins)                                                                                       \
 	"SELECT r.start, r.duration, r.device, r.stream, " name ", %1$s.step, m.start, m.duration, m.range, a.name, "  \
 	"%1$s.correlation FROM main." table " r LEFT JOIN main.launches m ON m.correlation = r.correlation %2$s "      \
@@ -117,8 +118,8 @@ static int by_stream(const void *a, const void *b)
 
 /* The ranges and operators that launched something. */
 struct callers {
-	struct id_places places; /* of operations, by their range */
-	int64_t *names;		 /* by place; ids of strings */
+	struct id_places places; /* of operations, by range */
+	int64_t *names;		 /* by place; ids in `strings` */
 };
 
 static void take_name(void *context, sqlite3_value **row)
@@ -149,7 +150,7 @@ static int64_t caller_of(const struct callers *callers, const struct operation *
 struct rows {
 	struct row *list;
 	size_t count, room;
-	struct ids *first; /* hash of a row -> 1 + its place; chained by `next` */
+	struct ids *first; /* hash of a row -> 1 + its place; rows of one hash are chained by `next` */
 	size_t *next;
 };
 
@@ -177,7 +178,7 @@ static struct row *row_of(struct rows *rows, const struct operation *operation, 
 	return &rows->list[rows->count - 1];
 }
 
-/* `before`: when its stream was done with what came earlier. */
+/* `before`: when the stream had finished all earlier operations. */
 static void add(struct row *row, const struct operation *operation, int64_t before)
 {
 	int64_t delay, busy;
@@ -187,7 +188,7 @@ static void add(struct row *row, const struct operation *operation, int64_t befo
 	if (operation->call_start == INT64_MIN)
 		return;
 	delay = operation->start - operation->call_start;
-	/* Clocks may be off by a little. */
+	/* The clocks may be off by a little. */
 	delay = delay < 0 ? 0 : delay;
 	busy = before < operation->start ? before : operation->start;
 	row->timed++;
@@ -251,7 +252,7 @@ static int by_weight(const void *a, const void *b)
 	return strcmp(one->text, other->text);
 }
 
-/* A text of `strings`; `otherwise` where there is none such. To be freed. */
+/* A text of `strings`; `otherwise` if there is none. The caller frees it. */
 static char *string(sqlite3_stmt *statement, int64_t id, const char *otherwise)
 {
 	char *text;

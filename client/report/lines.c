@@ -1,5 +1,6 @@
-/* lines.c - where threads were when their Python stacks were sampled, and what operators were called and launched from there: by line of
- * the user's own code, and by function. A line has the time of all that it called, down to the next line that is the user's own. */
+/* lines.c - where threads were when their Python stacks were sampled, and which operators were called and launched
+ * from there: by line of the user's own code, and by function. A line has the time of all that it called, down to the
+ * next line of the user's own. */
 #include "query.h"
 #include "recorded.h"
 #include "views.h"
@@ -8,7 +9,8 @@
 #include <sqlite3.h>
 #include <stdio.h>
 
-/* Sums of the steps, and how long these were. What was not sampled is not known, and no 0; files of earlier releases have no calls. */
+/* Sums of the steps, and the steps' time. What was not sampled is not known, which is not 0. Files of earlier
+ * releases have no calls. */
 #define WALL " (SELECT nullif(sum(duration), 0) AS wall FROM steps WHERE" REPORT_STEP ") "
 #define SAMPLED "sum(samples) AS samples, CASE WHEN sum(samples) THEN sum(host) END AS host, sum(waiting) AS waiting, "
 #define NOT_SAMPLED "NULL AS samples, NULL AS host, NULL AS waiting, "
@@ -82,7 +84,7 @@ static void name_place(struct table *table, sqlite3_stmt *row)
 	table_set_text(table, WHERE, report_line(text, row, FILE_NAME, LINE) ? text : "(no Python)");
 }
 
-/* Below so many samples a share is a rough one. */
+/* With fewer samples, a share is only rough. */
 #define FEW_SAMPLES 100
 
 static void note_few(const struct reader *reader, const struct report_options *options, struct table *table)
@@ -93,24 +95,24 @@ static void note_few(const struct reader *reader, const struct report_options *o
 	sqlite3_bind_int64(statement, 1, options->step);
 	while (report_next(reader, statement))
 		count = sqlite3_column_int64(statement, 0);
-	/* Twice the error of a share of a half. */
+	/* Twice the standard error of a share of a half. */
 	if (count && count < FEW_SAMPLES)
 		table_note(
 			table,
-			"  %lld sample%s in all: a share may be off by %.0f points; more steps (--steps) or a higher --stacks-rate tell it better.",
+			"  %lld sample%s in all: a share may be off by %.0f points; more steps (--steps) or a higher --stacks-rate make it more exact.",
 			count, count == 1 ? "" : "s", count == 1 ? 100.0 : 100 / sqrt((double)count));
 }
 
-/* One query for both: sums of what was recorded between `head` and `tail`. */
+/* One query for both tables: sums of what was recorded, between `head` and `tail`. */
 static struct table *report_places(const struct reader *reader, const struct report_options *options,
 				   struct report_shape shape, const char *head, const char *apart, const char *tail)
 {
 	bool sampled = report_ran(reader, "python"), called = report_ran(reader, "operator_stacks");
-	/* Captures of earlier releases do not have it. */
+	/* Captures of earlier releases lack this column. */
 	bool estimated = sampled && !called && report_has_column(reader, "line_totals", "device_estimate");
-	/* Of work whose calls were not recorded nobody knows what launched it. */
+	/* If the calls were not recorded, it is not known what launched the work. */
 	bool attributed = report_attributed(reader);
-	/* Nor this. */
+	/* Captures of earlier releases lack this column, too. */
 	bool is_apart = called && attributed && report_has_column(reader, "line_totals", "device_total");
 	char sql[2048];
 

@@ -1,4 +1,4 @@
-/* losses.c - what is missing or not whole, and which collectors ran at all. */
+/* losses.c - events that are missing or incomplete, and which collectors ran. */
 #include "losses.h"
 
 #include "query.h"
@@ -53,7 +53,7 @@ struct table *report_collectors(const struct reader *reader)
 		table_add(table);
 		for (int c = 0; c < (int)(sizeof collector_columns / sizeof *collector_columns); c++)
 			report_cell(table, (size_t)c, statement, c);
-		/* One that has run has nothing to explain. */
+		/* A collector that ran has nothing to explain. */
 		for (unsigned bit = 0; silent && bit < COLLECTOR_COUNT; bit++)
 			if (collector_word(bit) && strcmp(collector, collector_word(bit)) == 0)
 				table_set_text(table, 4, collector_facts(bit)->records);

@@ -1,4 +1,5 @@
-/* memory.c - what operators took from the framework's allocators (trigger --memory), the peaks and who held them, and what was left. */
+/* memory.c - what operators took from the framework's allocators (trigger --memory), the peaks and who held them, and
+ * what was not given back. */
 #include "query.h"
 #include "recorded.h"
 #include "views.h"
@@ -15,17 +16,19 @@
 	"CASE " type " WHEN 0 THEN 'cpu' ELSE CASE " type " WHEN 1 THEN 'cuda' WHEN 6 THEN 'hip' WHEN 12 THEN 'xpu' "  \
 	"WHEN 13 THEN 'mps' ELSE 'device type ' || " type " END || iif(" number " = 255, '', ':' || " number ") END"
 #define ABSOLUTE_NOTE                                                                                                  \
-	"  What was taken before the recording is known for GPUs alone: there the allocator tells how much it has given out."
+	"  Memory from before the recording is known only for GPUs: there the allocator tells how much it has given out."
 
 /* ---------------------------------------------------------------- headroom */
 
-/* memory_steps with the capacity of the device: CUPTI, or a trace, tells it of CUDA's. What is unused at the peak of what the allocator holds. */
+/* memory_steps with the capacity of the device, which CUPTI, or a trace, tells for CUDA's devices. Unused memory is
+ * what the allocator does not hold at its peak. */
 #define HEADROOM_FROM                                                                                                  \
 	"memory_steps m LEFT JOIN (SELECT id, nullif(memory, 0) AS capacity FROM devices) d ON m.device_type = 1 AND " \
 	"d.id = m.device"
 #define HEADROOM_HELD "coalesce(reserved, iif(absolute, peak, NULL))"
 #define HEADROOM_UNUSED "max(capacity - " HEADROOM_HELD ", 0)"
-/* What of the allocator's lay in its cache when most was given out. Captures of earlier releases do not have it. */
+/* The part of the allocator's memory that was in its cache when most was given out. Captures of earlier releases lack
+ * it. */
 #define HEADROOM_CACHED "iif(absolute, max(peak_reserved - peak, 0), NULL)"
 #define NO_CACHED "NULL"
 
@@ -35,18 +38,19 @@ static void note_device(struct table *table, sqlite3_stmt *row)
 	const char *device = (const char *)sqlite3_column_text(row, 0);
 
 	if (sqlite3_column_type(row, 1) == SQLITE_NULL)
-		table_note(table, "  %s: how much memory it has is not known, nor what of it was unused.", device);
+		table_note(table, "  %s: it is not known how much memory it has, and how much of that was unused.",
+			   device);
 	else if (sqlite3_column_type(row, 2) == SQLITE_NULL)
-		table_note(table, "  %s has %s; what of it was unused is not known.", device,
+		table_note(table, "  %s has %s; it is not known how much of that was unused.", device,
 			   text_bytes(has, sqlite3_column_int64(row, 1)));
 	else
-		table_note(table, "  %s has %s: torch's allocator held %s at most, and %s were unused by it.", device,
+		table_note(table, "  %s has %s: torch's allocator held %s at most, and did not use %s.", device,
 			   text_bytes(has, sqlite3_column_int64(row, 1)),
 			   text_bytes(held, sqlite3_column_int64(row, 2)),
 			   text_bytes(unused, sqlite3_column_int64(row, 3)));
 }
 
-/* Of each device but the CPU; step 0: at the highest peak of all. */
+/* For each device except the CPU. step 0: at the highest peak of all steps. */
 static void note_headroom(struct table *table, const struct reader *reader, int64_t step)
 {
 	sqlite3_stmt *statement;
@@ -108,9 +112,10 @@ struct table *report_memory(const struct reader *reader, const struct report_opt
 		"m.taken, m.bytes, m.given, m.unknown FROM m JOIN d LEFT JOIN c ON c.name = m.name LEFT JOIN strings s ON "
 		"s.id = m.name WHERE true");
 
-	table_note(table,
-		   "  MEM: bytes taken less bytes given back. Of a block that was taken before the recording the CPU's "
-		   "allocator does not tell the size when it gives it back: such blocks count in no sum.");
+	table_note(
+		table,
+		"  MEM: bytes taken less bytes given back. When a block from before the recording is given back, the CPU's "
+		"allocator does not tell its size: such blocks count in no sum.");
 	note_headroom(table, reader, options->step);
 	return table;
 }
@@ -171,7 +176,7 @@ enum { DEVICE, OPERATOR, PHASE, WHERE, FILE_NAME, LINE, FUNCTION, MODULE };
 	[LINE] = {"line", "LINE", COLUMN_NUMBER, COLUMN_DATA_ONLY},                                                    \
 	[FUNCTION] = {"function", "FUNCTION", COLUMN_TEXT, COLUMN_OPTIONAL | COLUMN_ELASTIC},                          \
 	[MODULE] = {"module", "MODULE", COLUMN_TEXT, COLUMN_OPTIONAL | COLUMN_ELASTIC}
-/* Of a table `h` that has device_type, device, name, stack and phase. */
+/* For a table `h` with device_type, device, name, stack and phase. */
 #define HOLDER_WITH "WITH RECURSIVE " MODULE_PATHS("true") " "
 #define HOLDER_SQL                                                                                                                \
 	DEVICE_SQL("h.device_type", "h.device")                                                                                   \
@@ -181,7 +186,7 @@ enum { DEVICE, OPERATOR, PHASE, WHERE, FILE_NAME, LINE, FUNCTION, MODULE };
 	" h LEFT JOIN strings s ON s.id = h.name LEFT JOIN stack_lines l ON l.stack = h.stack LEFT JOIN stacks k "     \
 	"ON k.id = l.frame LEFT JOIN strings f ON f.id = k.file LEFT JOIN strings n ON n.id = k.function LEFT JOIN stack_modules g ON g.stack = h.stack LEFT JOIN paths p ON p.id = g.module LEFT JOIN named m ON m.id = g.module "
 
-/* The column behind the holder's is NULL where nobody of the recording held it. */
+/* The column after the holder's is NULL if nothing in the recording took the memory. */
 static void name_holder(struct table *table, sqlite3_stmt *row)
 {
 	char text[REPORT_LINE_BYTES];
@@ -245,7 +250,7 @@ struct table *report_memory_use(const struct reader *reader, const struct report
 	return table;
 }
 
-/* ---------------------------------------------------------------- what stays */
+/* ---------------------------------------------------------------- what was not given back */
 
 static const struct column leak_columns[] = {
 	HOLDER,

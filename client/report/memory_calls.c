@@ -1,4 +1,5 @@
-/* memory_calls.c - calls of CUDA, or of ROCm, that take memory or give it back, by step: what a caching allocator is there to avoid. */
+/* memory_calls.c - calls of CUDA, or of ROCm, that take memory or give it back, by step: a caching allocator should
+ * avoid them. */
 #include "query.h"
 #include "recorded.h"
 #include "views.h"
@@ -27,9 +28,10 @@ static void name_api(struct table *table, sqlite3_stmt *row)
 	table_set_text(table, C_API, sqlite3_column_int64(row, C_API) == 1 ? "driver" : "runtime");
 }
 
-/* `told`: is it known which calls failed? domain 1: the driver's. A call of the driver within one of the runtime is the same (`outer`: until when such are under
- * way). A call that failed was retried where the same thread makes it again in the same step: torch's allocator gives back its cache, and tries
- * again: that may be outside of the part that is shown. */
+/* `told`: it is known which calls failed. domain 1 is the driver's. A call of the driver inside a call of the runtime
+ * is the same call (`outer`: when the last call of the runtime before it ends). A failed call was retried if the same
+ * thread makes it again in the same step: torch's allocator gives its cache back and tries again. The second call may
+ * be outside of the part that is shown. */
 #define SQL(told)                                                                                                                \
 	"WITH few AS MATERIALIZED (SELECT a.rowid AS call, a.step AS step, a.thread AS thread, a.start AS start, a.duration AS " \
 	"duration, a.domain AS domain, a.result <> 0 AS failed, s.text AS name FROM main.api_calls a JOIN strings s ON "         \
@@ -55,7 +57,7 @@ struct table *report_memory_calls(const struct reader *reader, const struct repo
 	bool own = report_used_cupti(reader);
 	struct table *table = report_query(reader, options, &shape, own ? SQL("true") : SQL("false"));
 
-	/* Of both there is no table. */
+	/* If both were refused, there is no table. */
 	if (report_refused(reader, REPORT_RUNTIME) != report_refused(reader, REPORT_DRIVER))
 		table_note(table, "  calls of the %s API were not recorded",
 			   report_refused(reader, REPORT_RUNTIME) ? "runtime" : "driver");

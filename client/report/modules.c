@@ -1,5 +1,5 @@
-/* modules.c - time by nn.Module as a tree: each row has the time of the operators that were called in the module and in all that it
- * called. */
+/* modules.c - time by nn.Module as a tree: each row has the time of the operators that were called in the module and
+ * in all modules that it called. */
 #include "flop_rows.h"
 #include "query.h"
 #include "recorded.h"
@@ -39,7 +39,8 @@ static const struct column columns[] = {
 	{"device_peak_bytes", "AT DEVICE PEAK", COLUMN_BYTES, COLUMN_OPTIONAL},
 };
 
-/* Floating point operations of the operators that add to a total, as in the table of these (flops.c), by module. known: in how many rows. */
+/* Floating point operations by module, of the operators that add to a total, as in their table (flops.c). known: the
+ * number of rows in which they are known. */
 #define FLOPS                                                                                                                       \
 	FLOP_ROWS(", stack, backward")                                                                                              \
 	", shaped AS MATERIALIZED (SELECT s.module AS module, o.name AS name, o.inputs AS inputs, o.backward IS NULL AS "           \
@@ -54,13 +55,14 @@ static const struct column columns[] = {
 #define NO_FLOPS                                                                                                       \
 	"computed(module, forward, backward, known) AS (SELECT NULL, NULL, NULL, NULL WHERE 0), shapes(recorded) AS "  \
 	"(SELECT 0)"
-/* `above`: each module with all that called it, itself included. Sums are real: those of a broken file may be larger than an integer. */
+/* `above`: each module, with itself and all modules that called it. Sums are real: those of a hostile file may be
+ * larger than an integer. */
 #define OWN(forward, backward)                                                                                         \
 	"own AS MATERIALIZED (SELECT module, total(calls) AS calls, total(entered) AS entered, total(forward) AS "     \
 	"forward, total(backward) AS backward, " forward " AS device_forward, " backward " AS device_backward, "       \
 	"total(cpu_taken) AS cpu_taken, total(device_taken) AS device_taken FROM module_totals WHERE" REPORT_STEP      \
 	"GROUP BY module)"
-/* Of work whose calls were not recorded nobody knows what launched it. */
+/* If the calls were not recorded, it is not known what launched the work. */
 #define ATTRIBUTED OWN("sum(device_forward * 1.0)", "sum(device_backward * 1.0)")
 #define NOT_ATTRIBUTED OWN("NULL", "NULL")
 #define HELD                                                                                                           \
@@ -82,7 +84,8 @@ static const struct column columns[] = {
 	"(SELECT nullif(total(self), 0) AS host, EXISTS (SELECT 1 FROM module_totals WHERE entered > 0) AS counted, "  \
 	"EXISTS (SELECT 1 FROM collectors WHERE collector = 'allocations' AND ran) AS memory, EXISTS (SELECT 1 FROM "  \
 	"memory_steps WHERE device_type <> 0) AS devices FROM operators WHERE" REPORT_STEP ")"
-/* Nothing is known of a module of whose operators with a formula none has the inputs that it needs. */
+/* If a module has operators with a formula, but none of them has the inputs that it needs, the module's FLOP are not
+ * known. */
 #define FLOPS_KNOWN "CASE WHEN h.recorded AND (s.known > 0 OR NOT s.computing) THEN "
 #define FLOP_COLUMNS                                                                                                   \
 	FLOPS_KNOWN "min(s.forward_flops + s.backward_flops, 9e18) END, " FLOPS_KNOWN                                  \

@@ -1,6 +1,6 @@
-/* operators.c - operators by name, as torch.profiler's key_averages() counts them: from the totals that derive made,
- * or, to tell input shapes or Python stacks apart, from the operators themselves, folded by the rule that derive folds by
- * (store/fold_rule.h): a call has the inputs and the stack of its outermost operator. */
+/* operators.c - operators by name, as torch.profiler's key_averages() counts them. They come from the totals that
+ * derive made. To tell input shapes or Python stacks apart, they come from the operators themselves, folded by the
+ * same rule (store/fold_rule.h): a call has the inputs and the stack of its outermost operator. */
 #include "client/ui/text.h"
 #include "query.h"
 #include "recorded.h"
@@ -15,7 +15,7 @@
 	{                                                                                                              \
 		"name", "OPERATOR", COLUMN_TEXT, COLUMN_NAME                                                           \
 	}
-/* Without a device its columns are empty, and the others have room. */
+/* Without a device its columns are empty, and the other columns get the room. */
 #define FIGURES                                                                                                        \
 	{"calls", "CALLS", COLUMN_COUNT, 0}, {"self_cpu_ns", "SELF CPU", COLUMN_DURATION, 0},                          \
 		{"self_cpu_percent", "SELF CPU %", COLUMN_PERCENT, COLUMN_SPARE | COLUMN_BARRED},                      \
@@ -36,14 +36,14 @@ static const struct column columns_shapes[] = {
 
 static const struct column columns_stack[] = {NAME, {"stack", "STACK", COLUMN_TEXT, COLUMN_ELASTIC}, FIGURES};
 
-/* %s: what is known of the device, or NULL. */
+/* %s: what is known about the device, or NULL. */
 #define SQL_PLAIN                                                                                                      \
 	"WITH t AS (SELECT name, sum(calls) AS calls, sum(self) AS self, sum(total) AS total, %s FROM "                \
 	"operator_totals "                                                                                             \
 	"WHERE" REPORT_STEP "GROUP BY name) "
 #define PLAIN_DEVICE "sum(self_device) AS self_device, sum(device) AS device"
 #define FOLDED FOLD_SQL("operators", "operators")
-/* `raw`, by a column of operators, which becomes `dims`. */
+/* `raw` groups operators by a column of theirs, which becomes `dims`. */
 #define SQL_APART                                                                                                      \
 	"WITH RECURSIVE " FOLDED ", " FOLD_SQL_PATH ", %s "                                                            \
 	"raw AS (SELECT o.name AS name, o.%s AS dims, count(*) AS calls, "                                             \
@@ -54,8 +54,8 @@ static const struct column columns_stack[] = {NAME, {"stack", "STACK", COLUMN_TE
 #define SQL_SUMS                                                                                                       \
 	"sum(raw.calls) AS calls, sum(raw.self) AS self, sum(raw.total) AS total, sum(raw.self_device) AS "            \
 	"self_device, sum(raw.device) AS device FROM raw "
-/* The innermost frames of each stack as a text, as torch.profiler writes them: with the line of the function's definition, and its name
- * without its class. Stacks that are equal as far as that are one. */
+/* The innermost frames of each stack as a text, as torch.profiler writes them: with the line of the function's
+ * definition, and its name without its class. Stacks with the same text are one. */
 #define SQL_LAST_NAME "replace(n.text, rtrim(n.text, replace(n.text, '.', '')), '')"
 #define SQL_STACKS                                                                                                       \
 	", frames AS MATERIALIZED (SELECT s.id AS id, s.parent AS parent, coalesce(f.text, '') || '(' || s.first_line "  \
@@ -68,7 +68,8 @@ static const struct column columns_stack[] = {NAME, {"stack", "STACK", COLUMN_TE
 	"t AS (SELECT raw.name AS name, coalesce(x.text, '') AS dims, " SQL_SUMS                                         \
 	"LEFT JOIN texts x ON x.stack = raw.dims "                                                                       \
 	"GROUP BY 1, 2) "
-/* The shapes of inputs alone: inputs of other types, strides or scalars are one, as in torch.profiler's group_by_input_shape. */
+/* Only the shapes of inputs: inputs with other types, strides or scalars are one, as in torch.profiler's
+ * group_by_input_shape. */
 #define SQL_SHAPES                                                                                                     \
 	", t AS (SELECT raw.name AS name, i.dims AS dims, " SQL_SUMS                                                   \
 	"LEFT JOIN inputs i ON i.id = raw.dims GROUP BY 1, 2) "
@@ -79,7 +80,7 @@ static const struct column columns_stack[] = {NAME, {"stack", "STACK", COLUMN_TE
 #define APART_DEVICE                                                                                                   \
 	"coalesce(sum(d.self), 0) + coalesce(sum(i.device), 0) AS self_device, coalesce(sum(d.total), 0) AS device"
 #define NO_DEVICE "NULL AS self_device, NULL AS device"
-/* %s: its own column, the device's time in all. */
+/* %s: the column that tells rows apart; then the device's time in all. */
 #define SQL_ROWS                                                                                                       \
 	"SELECT coalesce(s.text, '(nameless)')%s, t.calls, t.self, t.self * 100.0 / w.self, t.total, t.total * "       \
 	"100.0 / w.self, t.total / t.calls, t.self_device, t.self_device * 100.0 / w.device, t.device, t.device * "    \
@@ -104,7 +105,7 @@ static void lacks(struct table *table, sqlite3_stmt *row)
 	table_set_absent(table, 1);
 }
 
-/* The table `t` of the operators, with what else tells them apart. */
+/* The table `t` of operators, with the column that tells them apart. */
 static void totals_sql(const struct report_options *options, bool gpu, char *sql, size_t bytes)
 {
 	const char *column = options->stack ? "stack" : "inputs";
@@ -132,7 +133,7 @@ static void apart(const struct reader *reader, const struct report_options *opti
 struct table *report_operators(const struct reader *reader, const struct report_options *options)
 {
 	bool gpu = report_attributed(reader);
-	/* Files of earlier releases have no column for stacks. */
+	/* Files of earlier releases lack the column for stacks. */
 	bool stackless = options->stack && !report_ran(reader, "operator_stacks");
 	struct report_options own = *options;
 	struct report_shape shape = {COUNTED(columns), COUNTED(keys), "s.text", NULL, NULL};

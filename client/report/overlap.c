@@ -1,5 +1,5 @@
-/* overlap.c - what ran at the same time on each device: communication and copies under compute (as the breakdown counts them), and
- * the streams beside each other. Times are unions of intervals, inside of the steps. */
+/* overlap.c - what ran at the same time on each device: communication and copies during compute (as the breakdown
+ * counts them), and streams beside each other. Times are unions of intervals inside of the steps. */
 #include "filter.h"
 #include "query.h"
 #include "proto/base/array.h"
@@ -107,7 +107,7 @@ static void load(const struct reader *reader, struct intervals *to, const char *
 	}
 }
 
-/* What overlaps within one stream becomes one interval. */
+/* Intervals of one stream that overlap become one. */
 static void merge(struct intervals *intervals)
 {
 	size_t kept = 0;
@@ -127,7 +127,7 @@ static void merge(struct intervals *intervals)
 	intervals->count = kept + 1;
 }
 
-/* The parts that lie in windows, which are sorted. */
+/* Keeps the parts that lie in windows. Windows are sorted. */
 static void clip(struct intervals *intervals, const struct window *windows, size_t count)
 {
 	struct intervals inside = {0};
@@ -136,7 +136,7 @@ static void clip(struct intervals *intervals, const struct window *windows, size
 	for (size_t i = 0; i < intervals->count; i++) {
 		const struct interval *whole = &intervals->list[i];
 
-		/* Intervals of one stream come in order; a new stream begins again. */
+		/* Intervals of one stream come in order. For a new stream the search begins again. */
 		if (i && (whole[-1].device != whole->device || whole[-1].stream != whole->stream))
 			first = 0;
 		while (first < count && windows[first].end <= whole->start)
@@ -156,7 +156,7 @@ static void clip(struct intervals *intervals, const struct window *windows, size
 
 struct edge {
 	int64_t time;
-	size_t stream; /* its place among those of the device */
+	size_t stream; /* its index among the device's streams */
 	bool begins;
 };
 
@@ -172,7 +172,7 @@ struct stream {
 	bool active;
 };
 
-/* Adds a stretch of time to the streams that were at work in it. */
+/* Adds a stretch of time to the streams that worked in it. */
 static void pass(struct stream *streams, size_t count, size_t active, int64_t ns)
 {
 	for (size_t s = 0; active && s < count; s++)

@@ -1,5 +1,5 @@
-/* phases.c - the phases of the loop: how long the step's thread was in each, which operators ran there, and what they launched. Phases are
- * those of the breakdown (store/breakdown), and so are their times. */
+/* phases.c - the phases of the loop: how long the step's thread was in each, which operators ran there, and what they
+ * launched. Phases and their times are those of the breakdown (store/breakdown). */
 #include "filter.h"
 #include "folded.h"
 #include "query.h"
@@ -37,7 +37,7 @@ static const struct column columns[] = {
 	[P_DEVICE_PERCENT] = {"device_percent", "DEVICE %", COLUMN_PERCENT, COLUMN_OPTIONAL},
 };
 
-/* Sums of each phase, and of all. */
+/* Sums of each phase, and of all phases. */
 struct sums {
 	int64_t stretches[PHASE_COUNT], time[PHASE_COUNT], operators[PHASE_COUNT], self[PHASE_COUNT],
 		device[PHASE_COUNT];
@@ -52,7 +52,7 @@ static void add_times(struct sums *sums, const struct breakdown_step *step)
 	figure_add(&sums->wall, step->end - step->start);
 }
 
-/* A phase that goes on beyond the end of a step is one stretch. */
+/* A phase that continues after the end of a step is one stretch. */
 static void add_stretches(struct sums *sums, const struct breakdown *breakdown, int64_t from, int64_t to)
 {
 	const struct activity_thread *thread = activity_find(breakdown->activity, breakdown->step_thread);
@@ -70,7 +70,7 @@ static void add_stretches(struct sums *sums, const struct breakdown *breakdown, 
 	}
 }
 
-/* To what operators and launches are added. */
+/* Operators and launches are added to these. */
 struct operators {
 	struct sums *sums;
 	const struct breakdown_capture *capture;
@@ -78,7 +78,7 @@ struct operators {
 	struct breakdown_asked asked;
 };
 
-/* What is one call with its parent counts in its time alone. */
+/* An operator that is one call with its parent counts only with its time. */
 static void add_operator(void *context, const struct folded_operator *operator)
 {
 	struct operators *to = context;
@@ -94,7 +94,7 @@ static void add_operator(void *context, const struct folded_operator *operator)
 	to->sums->operators[phase] += !operator->folded;
 }
 
-/* Of a launch whose call is missing nobody knows when it was. */
+/* If the call of a launch is missing, its time is not known. */
 static void add_launch(void *context, sqlite3_value **row)
 {
 	struct operators *to = context;
@@ -158,7 +158,7 @@ struct table *report_phases(const struct reader *reader, const struct report_opt
 			    "SELECT count(profd_row(thread, start, device_time)) FROM launches WHERE" REPORT_STEP,
 			    options->step, add_launch, &operators);
 	for (unsigned i = 1; i <= PHASE_COUNT; i++) {
-		/* What is in none comes last. */
+		/* PHASE_NONE comes last. */
 		enum phase phase = i % PHASE_COUNT;
 
 		if (filter_has_phase(options->filter, phase) &&

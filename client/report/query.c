@@ -77,7 +77,7 @@ void report_cell(struct table *table, size_t column, sqlite3_stmt *statement, in
 	}
 }
 
-/* Is `key` this one, which may say device_ where torch.profiler's older releases say cuda_? */
+/* Is `key` the same as `known`, which may say device_ where torch.profiler's older releases say cuda_? */
 static bool is_key(const char *key, const char *known)
 {
 	static const char newer[] = "device_", older[] = "cuda_";

@@ -1,5 +1,5 @@
 /* ranges.c - named intervals of the host (NVTX, profd_range, record_function) by name, domain and source. Their share
- * is of the wall time of the steps: ranges of several threads, or one within the other, add up to more than all of it. */
+ * is of the wall time of the steps: ranges of several threads, or one inside another, add up to more than all of it. */
 #include "query.h"
 #include "recorded.h"
 #include "views.h"
@@ -44,8 +44,8 @@ static const struct report_key keys[] = {
 
 #define DEVICE "sum(self_device) AS self_device, sum(device) AS device"
 #define NO_DEVICE "NULL AS self_device, NULL AS device"
-/* From the first to the last operation that was launched in it, on the same thread, summed over its calls: what a range
- * is on the device's tracks. */
+/* From the first to the last operation that was launched in the range on the same thread, summed over its calls: the
+ * range's length on the device's tracks. */
 #define SPAN                                                                                                           \
 	"(SELECT r.name AS name, r.domain AS domain, r.source AS source, sum(d.last - d.first) AS ns FROM "            \
 	"range_devices d JOIN ranges r ON r.id = d.id WHERE (?1 = 0 OR r.step = ?1) GROUP BY r.name, r.domain, "       \

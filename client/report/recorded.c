@@ -26,7 +26,8 @@ bool report_device_ran(const struct reader *reader, const char *collector)
 	return reader_meta_int(reader, "schema", 0) >= 2 && report_ran(reader, collector);
 }
 
-/* Nobody asked for the host's side (--activities gpu): profd's own ranges, which come with the steps, are all that there may be. */
+/* Nobody asked for the host's side (--activities gpu): then there may only be profd's own ranges, which come with the
+ * steps. */
 static bool host_left_out(const struct reader *reader)
 {
 	return !reader_count(reader, "SELECT count(*) FROM collectors WHERE collector IN ('nvtx', 'torch') AND wanted",
@@ -34,7 +35,7 @@ static bool host_left_out(const struct reader *reader)
 	       !reader_count(reader, "SELECT count(*) FROM range_totals", 0);
 }
 
-/* torch's list of compilations is read after the recording: a process that ends in it takes the list along. */
+/* torch's list of compilations is read after the recording. It is lost if the process ends before. */
 static bool list_is_gone(const struct reader *reader)
 {
 	return report_ran(reader, "compile") &&
@@ -55,7 +56,7 @@ bool report_filled(const struct reader *reader, unsigned figures)
 		ran = collectors >> bit & 1 && report_ran(reader, collector_word(bit));
 	if (ran && figures & FILLS_COMPILES && list_is_gone(reader))
 		return false;
-	/* Files of schema 1 do not have the tables of the device. */
+	/* Files of schema 1 lack the tables of the device. */
 	return ran && (!(figures & (FILLS_DEVICE | FILLS_MEMORY)) || reader_meta_int(reader, "schema", 0) >= 2);
 }
 
@@ -66,7 +67,7 @@ char *report_unfilled(const struct reader *reader, unsigned figures)
 
 	if (figures & FILLS_COMPILES && list_is_gone(reader))
 		return need(strdup("the process ended before torch's list of compilations was read"));
-	/* Steps are always asked for: what they say explains nothing. */
+	/* Steps are always asked for: their sentence explains nothing. */
 	if (collectors != 1u << COLLECTOR_STEPS)
 		collectors &= ~(1u << COLLECTOR_STEPS);
 	while (bit < COLLECTOR_COUNT && !(collectors >> bit & 1))
@@ -117,7 +118,7 @@ bool report_tells_blocks(const struct reader *reader)
 	sqlite3_stmt *statement;
 	bool tells = true;
 
-	/* Files before schema 4 have no such table. */
+	/* Files before schema 4 lack the table. */
 	if (!report_filled(reader, FILLS_ALLOCATIONS))
 		return false;
 	statement = report_prepare(reader, "SELECT 1 FROM framework_allocations WHERE address = 0 LIMIT 1");

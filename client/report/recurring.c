@@ -8,11 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A name that came more often than this in the window is no step, and sorting its calls takes long. */
+/* A name that came more often than this in the window is no step, and its calls would take long to sort. */
 #define CALLS_MAX "50000"
 
-/* From a table: name, calls, first start, mean of the times between, mean of their squares; a name in several threads
- * by the one with the most calls. */
+/* From a table: name, number of calls, first start, mean of the times between calls, mean of their squares. For a
+ * name on several threads, the thread with the most calls counts. */
 #define RECURRING_SQL(table, which)                                                                                    \
 	"WITH outer_ones AS (SELECT r.name, r.thread, r.start FROM " table " r LEFT JOIN " table                       \
 	" p ON p.id = r.parent WHERE r.name IN (SELECT name FROM " table " WHERE " which                               \
@@ -61,8 +61,8 @@ static void collect(const struct reader *reader, const char *sql, bool operators
 	}
 }
 
-/* How many names come as often as that, or a whole number of times as often? The window's edges may lie inside of an
- * iteration, so that a large multiple of few says nothing. */
+/* How many names come as often as that, or a whole number of times as often? The window may begin or end inside of an
+ * iteration, so a large multiple of a few calls proves nothing. */
 static size_t explained(const struct recurrings *all, int64_t calls)
 {
 	size_t count = 0;
@@ -75,7 +75,7 @@ static size_t explained(const struct recurrings *all, int64_t calls)
 	return count;
 }
 
-/* Most names come once or several times in each iteration. */
+/* Finds the usual number of calls: most names come once, or several times, in each iteration. */
 static void find_usual(struct recurrings *all)
 {
 	size_t best = 0;
@@ -91,7 +91,8 @@ static void find_usual(struct recurrings *all)
 	}
 }
 
-/* Beside an Optimizer.step nobody takes zero_grad for the step; where torch.compile has the step it is what is left of an optimizer. */
+/* If there is an Optimizer.step, nobody takes zero_grad for the step. But torch.compile may leave only zero_grad of
+ * an optimizer. */
 static void drop_zero_grads(struct recurrings *all)
 {
 	bool has_steps = false;

@@ -1,4 +1,4 @@
-/* recurring.h - what recurs in a capture: what could be a step of its process. */
+/* recurring.h - what recurs in a capture, and so could be a step of its process. */
 #ifndef PROFD_CLIENT_REPORT_RECURRING_H
 #define PROFD_CLIENT_REPORT_RECURRING_H
 
@@ -13,17 +13,17 @@ struct recurring {
 	enum recurring_kind kind;
 	char *name;
 	int64_t calls, first;
-	double period, square; /* means of the times from one to the next, and of their squares */
+	double period, square; /* mean of the times from one to the next; mean of the squares of these times */
 };
 
 struct recurrings {
 	struct recurring *list;
 	size_t count;
-	int64_t usual; /* what comes so often comes once an iteration, most likely */
+	int64_t usual; /* what comes this often most likely comes once in an iteration */
 };
 
-/* Fills it: what came at least three times in one thread, those inside of one of the same name apart: --step-range and
- * --step-op count likewise. To be given to the other. */
+/* Finds what came at least three times on one thread. Calls inside of one of the same name do not count, as for
+ * --step-range and --step-op. Call recurring_free() afterwards. */
 void recurring_find(const struct reader *reader, struct recurrings *ret);
 void recurring_free(struct recurrings *recurrings);
 

@@ -2,7 +2,7 @@
 #include "spans.h"
 #include "proto/base/array.h"
 
-/* Looks back over so many. */
+/* So many spans are looked at, backwards. */
 #define LOOK_BACK 4096
 
 uint32_t spans_name(const struct activity *activity, uint32_t number, int64_t time, unsigned doings)

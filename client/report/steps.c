@@ -1,5 +1,5 @@
-/* steps.c - a row for each recorded step. Each step has a set of the collectors that were on; the figures of the others
- * were not recorded in it. */
+/* steps.c - a row for each recorded step. Each step has a set of the collectors that were on; figures of other
+ * collectors were not recorded in it. */
 #include "query.h"
 #include "recorded.h"
 #include "views.h"
@@ -41,7 +41,7 @@ enum {
 	S_COLLECTED,
 	S_FULL,
 	S_COUNT,
-	/* In the query alone. */
+	/* Columns of the query only. */
 	S_COLLECTORS = S_COUNT,
 	S_SOURCE
 };
@@ -74,11 +74,12 @@ static const struct column columns[] = {
 	[S_COLLECTIONS_1] = {"collections_1", "", COLUMN_COUNT, COLUMN_DATA_ONLY},
 	[S_COLLECTIONS_2] = {"collections_2", "", COLUMN_COUNT, COLUMN_DATA_ONLY},
 	[S_COLLECTED] = {"collected", "", COLUMN_COUNT, COLUMN_DATA_ONLY},
-	/* In the table only where there are any: most captures have none. */
+	/* In the table only if there are any: most captures have none. */
 	[S_FULL] = {"full_collections", "FULL GC", COLUMN_COUNT, COLUMN_TABLE_ONLY | COLUMN_OPTIONAL},
 };
 
-/* Of all devices that the process used while it was recorded: their busy times added up, as a share of what they had. */
+/* Over all devices that the process used during the recording: their busy times added up, as a share of their whole
+ * time. */
 #define DEVICES                                                                                                        \
 	"SELECT step, sum(busy) AS busy, sum(kernels) AS kernels, sum(copies) AS copies, sum(sets) AS sets, "          \
 	"sum(graphs) AS graphs, max(gap) AS gap FROM step_devices WHERE stream = -1 GROUP BY step"
@@ -87,10 +88,10 @@ static const struct column columns[] = {
 	"SELECT NULL AS step, NULL AS busy, NULL AS kernels, NULL AS copies, NULL AS sets, NULL AS graphs, NULL AS "   \
 	"gap"
 
-/* Of a step without: 0, unless it has some of which nobody knows whether they were the step thread's. */
+/* For a step without compilations: 0. NULL: it has some, and it is not known whether they were in the step's thread. */
 #define UNKNOWN_COMPILES "CASE WHEN EXISTS (SELECT 1 FROM compile_events x WHERE x.step = s.step) THEN NULL ELSE 0 END"
 
-/* What the newest row's thread used of the processors. Looks are of one thread, the step's. */
+/* How much processor time the newest row's thread used. The agent only looks at the thread of the steps. */
 static void add_use(struct table *table, const struct reader *reader, struct thread_times *times, sqlite3_stmt *row)
 {
 	int64_t start = sqlite3_column_int64(row, S_START), end;
@@ -118,7 +119,7 @@ static void add_use(struct table *table, const struct reader *reader, struct thr
 		"collected") ", iif(s.collections_known, nullif(s.collections_2, 0), NULL)"
 #define NO_COLLECTIONS "NULL, NULL, NULL, NULL, NULL"
 
-/* Files that were written before they were counted do not have the columns. */
+/* Files that were written before collections were counted lack the columns. */
 static bool counts_collections(const struct reader *reader)
 {
 	sqlite3_stmt *statement = report_prepare(reader, "SELECT * FROM steps LIMIT 0");
@@ -171,7 +172,7 @@ struct table *report_steps(const struct reader *reader, const struct report_opti
 
 			if (device && !gpu)
 				continue;
-			/* What the host did is no device's: of one device alone it stays empty. */
+			/* What the host did belongs to no device: for a part by device it stays empty. */
 			if (options->filter && c >= S_OPERATORS && c != S_THREAD)
 				continue;
 			if (c == S_GRAPHS && !graphs)
@@ -186,7 +187,7 @@ struct table *report_steps(const struct reader *reader, const struct report_opti
 		}
 		if (!options->filter)
 			add_use(table, reader, &times, statement);
-		/* A window of time is kept as a step. It has no number of the process, and no thread ends it. */
+		/* A window of time is kept as a step. It has no number in the process, and no thread ends it. */
 		if (sqlite3_column_int(statement, S_SOURCE) == STEP_SOURCE_DURATION) {
 			table_unset(table, S_NUMBER);
 			table_unset(table, S_THREAD);

@@ -13,8 +13,8 @@ static void set_whole(struct table *table, const cJSON *summary, const char *key
 		table_set_whole(table, (size_t)total->valuedouble);
 }
 
-/* A table of a summary's list `key`, which tells how many rows there are in all. Where `whole` (ns) is known, the
- * column after `shared` shows what share of it `shared` is. */
+/* A table of a summary's list `key`, which tells how many rows there are in all. If `whole` (ns) is known, the column
+ * after `shared` has the share of `shared` in it. */
 static struct table *list_table(const struct column *columns, size_t count, const cJSON *summary, const char *key,
 				size_t shared, int64_t whole)
 {

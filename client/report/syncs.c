@@ -1,5 +1,6 @@
-/* syncs.c - waits for a device: of which kind, in which call, and in which operator or range. A wait is found in its call by the
- * correlation id, and a call in the innermost operator or range that was open on its thread when it began. */
+/* syncs.c - waits for a device: of which kind, in which call, and in which operator or range. The correlation id
+ * tells the call of a wait. The call's operator or range is the innermost one that was open on its thread when it
+ * began. */
 #include "ids.h"
 #include "query.h"
 #include "recorded.h"
@@ -37,9 +38,9 @@ static const struct report_key keys[] = {
 struct wait {
 	int64_t kind, duration, failed;
 	int64_t correlation;
-	/* Of its call; thread 0: it was not recorded. */
+	/* These are of the wait's call; thread 0: the call was not recorded. */
 	int64_t thread, start, call;
-	int64_t depth, within; /* of what it stands in: -1, and an id of strings */
+	int64_t depth, within; /* of the operator or range around it: depth (-1: none), and id in `strings` */
 };
 
 struct waits {
@@ -65,7 +66,7 @@ static void load(const struct reader *reader, struct waits *waits, int64_t step)
 	}
 }
 
-/* Which kind of wait a call is that waits by its name; -1: it copies, and waits for the copy. */
+/* The kind of wait of a call, by its name; -1: it copies, and waits for the copy. */
 static int64_t kind_of(const char *call)
 {
 	enum { UNKNOWN, EVENT, STREAM = 3, CONTEXT };
@@ -79,8 +80,8 @@ static int64_t kind_of(const char *call)
 	return strstr(call, "Device") || strstr(call, "Ctx") ? CONTEXT : UNKNOWN;
 }
 
-/* Where waits were not recorded: the calls that wait, by their names. One within another, of the driver within one of the runtime, is the same
- * wait. */
+/* If waits were not recorded: the calls that wait, by their names. A call of the driver inside a call of the runtime
+ * is the same wait. */
 static void load_calls(const struct reader *reader, struct waits *waits, int64_t step)
 {
 	sqlite3_stmt *statement = report_prepare(
@@ -113,7 +114,7 @@ static void load_calls(const struct reader *reader, struct waits *waits, int64_t
 	}
 }
 
-/* A correlation id stands at one call. */
+/* A correlation id belongs to one call. */
 static void find_calls(const struct reader *reader, struct waits *waits)
 {
 	sqlite3_stmt *statement;
@@ -148,7 +149,7 @@ static int by_place(const void *a, const void *b)
 	return ORDER(one->thread, other->thread) ?: ORDER(one->start, other->start);
 }
 
-/* The first wait of the thread that begins at this time or later; they are sorted. */
+/* The index of the thread's first wait that begins at this time or later. Waits are sorted. */
 static size_t first_from(const struct waits *waits, int64_t thread, int64_t start)
 {
 	return ARRAY_BEFORE(waits->count, middle,
@@ -156,7 +157,7 @@ static size_t first_from(const struct waits *waits, int64_t thread, int64_t star
 				    (waits->list[middle].thread == thread && waits->list[middle].start < start));
 }
 
-/* The innermost is the deepest. */
+/* The deepest one is the innermost. */
 static void take_operator(void *context, sqlite3_value **row)
 {
 	struct waits *waits = context;

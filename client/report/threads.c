@@ -1,6 +1,6 @@
-/* threads.c - what each thread of the process did, and what it launched. It is counted by a scan of each table, because
- * SQL would sort a million rows to group them by thread. Operators are counted as derive counts them: one that is one
- * call with its parent is not counted again. So the threads add up to the totals. */
+/* threads.c - what each thread of the process did, and what it launched. Each table is scanned, since SQL would sort
+ * a million rows to group them by thread. Operators are counted as in derive: one that is one call with its parent is
+ * not counted again. So the threads add up to the totals. */
 #include "query.h"
 #include "proto/base/array.h"
 #include "recorded.h"
@@ -31,7 +31,7 @@ static const struct column columns[] = {
 
 #define FIGURES (sizeof columns / sizeof *columns)
 
-/* Or the operators of one name: of H_OPERATORS alone. */
+/* A thread; or the operators of one name, which only have H_OPERATORS. */
 struct thread {
 	bool used;
 	int64_t id;
@@ -77,14 +77,14 @@ static struct thread *thread_of(struct threads *threads, int64_t id)
 	return thread;
 }
 
-/* In a broken file the sum may be none. */
+/* The sum of a hostile file may overflow. */
 static void add(int64_t *sum, int64_t more)
 {
 	if (__builtin_add_overflow(*sum, more, sum))
 		*sum = more < 0 ? INT64_MIN : INT64_MAX;
 }
 
-/* Rows of a thread and a time: each counts in one column and, where there is one for it, adds its time to another. */
+/* Rows with a thread and a time. Each one counts in one column, and adds its time to another one, if there is one. */
 static void count(const struct reader *reader, struct threads *threads, const char *sql, int64_t parameter, int column,
 		  int time)
 {
@@ -101,8 +101,9 @@ static void count(const struct reader *reader, struct threads *threads, const ch
 	}
 }
 
-/* Of the names more of which lie in `names` than the totals count, a list for SQL's IN; NULL where there are none. To
- * be freed. They are few: that what is folded is looked for among them alone is what makes it quick. */
+/* A list for SQL's IN: the names of which `names` has more operators than the totals. NULL: there are none. The
+ * caller frees it. These names are few, and only their operators can be folded: so the search for folded ones is
+ * quick. */
 static char *folded_names(const struct reader *reader, const struct report_options *options,
 			  const struct threads *names)
 {
@@ -174,7 +175,7 @@ static int by_work(const void *a, const void *b)
 	static const int order[] = {H_SELF, H_OPERATORS, H_RANGES, H_DEVICE};
 	const struct thread *one = a, *other = b;
 
-	/* What is not used comes last. */
+	/* Unused entries come last. */
 	if (one->used != other->used)
 		return one->used ? -1 : 1;
 	for (size_t i = 0; i < sizeof order / sizeof *order; i++)
@@ -196,7 +197,8 @@ static void set_name(const struct reader *reader, struct table *table, int64_t i
 		report_cell(table, H_NAME, statement, 0);
 		named = true;
 	}
-	/* Threads have the numbers that the process itself sees. In a container the daemon sees other ones. */
+	/* Threads have the numbers that the process itself sees. The daemon sees other numbers if the process is in a
+	 * container. */
 	if (!named && id == reader_meta_int(reader, "agent_pid", reader_meta_int(reader, "pid", -1)))
 		table_set_text(table, H_NAME, "(main thread)");
 }
@@ -208,7 +210,8 @@ struct table *report_threads(const struct reader *reader, const struct report_op
 	bool ranges = report_filled(reader, FILLS_RANGES);
 	struct threads threads = {0};
 
-	/* A window of time is the agent's own step, not a thread's. Of a part only those are listed that did something in it. */
+	/* A window of time is the agent's own step, not a thread's. With a filter, only threads are listed that did
+	 * something in the part. */
 	if (!options->filter)
 		count(reader, &threads, "SELECT thread FROM steps WHERE source <> ?1", STEP_SOURCE_DURATION, 0, 0);
 	count_operators(reader, &threads, options);

@@ -43,7 +43,7 @@ static const struct column columns[] = {
 	[T_THREADS] = {"threads", "THREADS", COLUMN_COUNT, COLUMN_SPARE},
 };
 
-/* One number that a query with one parameter, mostly the step, gives. */
+/* Sets a column to the number that a query gives. The query has one parameter, mostly the step. */
 static void set(const struct reader *reader, struct table *table, size_t column, const char *sql, int64_t value)
 {
 	sqlite3_stmt *statement = report_prepare(reader, sql);
@@ -86,7 +86,7 @@ static void set_host(const struct reader *reader, struct table *table, int64_t s
 {
 	bool torch = report_filled(reader, FILLS_OPERATORS), ranges = report_filled(reader, FILLS_RANGES);
 
-	/* Without the agent's own thread, which ends a window of time. */
+	/* Does not count the agent's own thread, which ends a window of time. */
 	if (!step)
 		set(reader, table, T_THREADS,
 		    "SELECT count(DISTINCT thread) FROM threads WHERE thread NOT IN (SELECT thread FROM steps WHERE "
@@ -111,7 +111,7 @@ static void set_host(const struct reader *reader, struct table *table, int64_t s
 	}
 }
 
-/* What the host did is no device's: of one device alone it stays empty. */
+/* What the host did belongs to no device: for a part by device it stays empty. */
 struct table *report_totals(const struct reader *reader, const struct report_options *options)
 {
 	struct table *table = table_new(COUNTED(columns));

@@ -1,5 +1,5 @@
-/* tree.c - the operators and ranges of the steps as a tree: calls of one name in one place are one row. A table that is cut shows
- * the largest rows; what a row stands in is larger than itself, so it is there, too. */
+/* tree.c - the operators and ranges of the steps as a tree: calls of one name in one place are one row. A table with
+ * a limit shows the largest rows. A row's caller is larger than the row, so it is shown, too. */
 #include "calls.h"
 #include "query.h"
 #include "recorded.h"
@@ -28,7 +28,7 @@ static const struct column columns[] = {
 	[T_DEVICE] = {"device_ns", "DEVICE TOTAL", COLUMN_DURATION, COLUMN_OPTIONAL},
 };
 
-/* How the nodes of `calls` are shown, by the same places. */
+/* How the nodes of `calls` are shown, by the same indices. */
 struct shown {
 	size_t first, next; /* children, the largest first; 0: none */
 	unsigned depth;
@@ -42,11 +42,11 @@ static int by_total(const void *a, const void *b)
 	const struct calls_node *one = &sorting->nodes[*(const size_t *)a],
 				*other = &sorting->nodes[*(const size_t *)b];
 
-	/* A parent has a lower place than its children. */
+	/* A parent's index is lower than those of its children. */
 	return ORDER(other->total, one->total) ?: ORDER(*(const size_t *)a, *(const size_t *)b);
 }
 
-/* Hangs each node below its parent, the largest first, and marks those that are shown: all for a limit of 0. */
+/* Puts each node below its parent, the largest first, and marks the nodes that are shown. A limit of 0 shows all. */
 static struct shown *hang(const struct calls *calls, size_t limit)
 {
 	struct shown *list = need(calloc(calls->count, sizeof *list));
@@ -58,7 +58,7 @@ static struct shown *hang(const struct calls *calls, size_t limit)
 	sorting = calls;
 	qsort(order, count, sizeof *order, by_total);
 	for (size_t i = 0; i < count && (!limit || shown < limit); i++) {
-		/* What it stands in is there already, but where a child of a broken file is longer. */
+		/* The callers are shown already, unless the file is hostile and a child is longer than its caller. */
 		for (size_t at = order[i]; at && !list[at].shown; at = calls->nodes[at].parent) {
 			list[at].shown = true;
 			shown++;
@@ -116,7 +116,8 @@ static void put(struct printing *to, const struct calls_node *node, unsigned dep
 	}
 }
 
-/* From the top down, each before its children; without recursion, however deep it is. Returns how many were left out. */
+/* From the top down, each node before its children; without recursion, however deep the tree is. Returns how many
+ * rows were left out. */
 static size_t put_all(struct printing *to, const struct shown *list)
 {
 	size_t at = list[0].first, left_out = 0;

@@ -12,11 +12,11 @@
 
 #define NONE_RECORDED "how much the step's thread ran, and workers of a loader, was not recorded"
 
-/* What the thread did in so many steps, which took `wall` together. */
+/* What the thread did in so many steps, which took `wall` in all. */
 struct steps_use {
 	struct thread_use use;
 	int64_t wall, steps;
-	bool together; /* they are too short to be told apart */
+	bool together; /* the steps are too short to be told apart */
 };
 
 static void note_thread(struct table *table, const struct steps_use *of)
@@ -56,7 +56,7 @@ static void note_workers(struct table *table, const struct reader *reader)
 	}
 }
 
-/* As the finding `processor` does it: each step by itself; where fewer than half can be told so, all of them together. */
+/* As in the finding `processor`: each step is told by itself; if fewer than half can be, all are told together. */
 static struct steps_use steps_use(const struct thread_times *times, const struct breakdown *breakdown, size_t first,
 				  size_t last)
 {
@@ -91,7 +91,7 @@ static void note_use(struct table *table, const struct steps_use *of)
 	else
 		table_note(
 			table,
-			"how much the step's thread ran is not known: it was looked at too seldom for steps so short");
+			"how much the step's thread ran is not known: the agent looked at it too seldom for such short steps");
 }
 
 void report_note_use(struct table *table, const struct reader *reader, const struct breakdown *breakdown, size_t first,

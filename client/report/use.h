@@ -1,4 +1,4 @@
-/* use.h - what stands beside the breakdown: how much the step's thread and the workers ran. */
+/* use.h - notes below the breakdown: how much the step's thread and the workers ran. */
 #ifndef PROFD_CLIENT_REPORT_USE_H
 #define PROFD_CLIENT_REPORT_USE_H
 
@@ -7,8 +7,8 @@
 
 #include "store/breakdown/breakdown.h"
 
-/* Lines below the table, of the steps from `first` to before `last`. Where nothing was recorded they say that if the table is shown `alone`:
- * traces of others never have it. */
+/* Notes lines below the table, for the steps [first, last). If nothing was recorded, a line says so, but only if the
+ * table is shown `alone`: imported traces never have these figures. */
 void report_note_use(struct table *table, const struct reader *reader, const struct breakdown *breakdown, size_t first,
 		     size_t last, bool alone);
 

@@ -58,7 +58,8 @@ const struct breakdown_capture *verdict_intervals(const struct reader *reader, c
 	return to;
 }
 
-/* What stands in the file. NULL: an earlier release wrote it; then there is nothing to be freed. */
+/* Reads the breakdown and the verdict from the file. NULL: an earlier release wrote the file, and there is nothing to
+ * free. */
 static const struct breakdown_capture *read_stored(const struct reader *reader, struct breakdown_capture *own,
 						   struct findings *ret)
 {
@@ -125,7 +126,8 @@ void verdict_read(const struct reader *reader, const struct report_options *opti
 	breakdown_capture_free(&own);
 }
 
-/* Words of `text`, indented, in lines of at most `width` columns; the first line begins where the stream is. */
+/* Prints the words of `text`, indented, in lines of at most `width` columns. The first line begins where the stream
+ * is. */
 static void put_wrapped(FILE *file, const char *text, int width)
 {
 	int column = INDENT;
@@ -185,7 +187,7 @@ static void put_finding(FILE *file, size_t number, const cJSON *finding, bool wi
 		fprintf(file, "%*sevidence: profd show %s --finding %zu\n", INDENT, "", capture, number);
 }
 
-/* Which steps were judged, where these are not all. */
+/* Says which steps were judged, unless all were. */
 static void put_judged(FILE *file, const cJSON *verdict, int width)
 {
 	int64_t first = (int64_t)json_number(verdict, "first_step", 0),

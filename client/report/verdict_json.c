@@ -23,7 +23,7 @@ static void add_rows(cJSON *object, const char *key, const int64_t *values, cons
 			need(cJSON_AddNumberToObject(list, rows[row].word, (double)values[row]));
 }
 
-/* What the JSON of steps is made of. */
+/* The sources of the JSON of steps. */
 struct source {
 	const struct reader *reader;
 	const struct filter *filter;
@@ -43,7 +43,7 @@ static void add_device(cJSON *list, const struct source *source, size_t index, s
 	need(cJSON_AddNumberToObject(hidden, "communication", (double)at->hidden_communication));
 	need(cJSON_AddNumberToObject(hidden, "copies", (double)at->hidden_copies));
 	add_rows(object, "idle", at->idle, breakdown_idle_rows, IDLE_ROWS);
-	/* Which call a device waited for is known where calls are. */
+	/* It is known after which calls a device was idle only if calls were recorded. */
 	if (*source->capture->doubt || !report_attributed(source->reader)) {
 		need(cJSON_AddNullToObject(object, "after_sync_ns"));
 		need(cJSON_AddNullToObject(object, "after_sync"));
@@ -87,7 +87,7 @@ static bool has_waits(const struct breakdown *breakdown)
 	return false;
 }
 
-/* After which waits a device was idle is in no file: where there was such a wait, the breakdown is computed. */
+/* No file says after which waits a device was idle. If there was such a wait, the breakdown is computed. */
 static void read_source(struct source *source, const struct report_options *options)
 {
 	source->capture = verdict_rows(source->reader, options, &source->own);
@@ -108,7 +108,7 @@ static void add_name(cJSON *object, const char *key, sqlite3_stmt *names, int64_
 	sqlite3_reset(names);
 }
 
-/* Of rows that have any time: their lines. */
+/* Adds the lines of rows that have any time. */
 static void add_lines(cJSON *object, const char *key, const struct row_line *lines, const bool *filled,
 		      const struct breakdown_row *rows, size_t count, sqlite3_stmt *names)
 {

@@ -1,4 +1,5 @@
-/* verdict_json.h - the views of the verdict as JSON of their own: not rows, but what stands in store/findings/json.h and docs/breakdown.md. */
+/* verdict_json.h - the views of the verdict as JSON. They are no lists of rows: store/findings/json.h and
+ * docs/breakdown.md describe them. */
 #ifndef PROFD_CLIENT_REPORT_VERDICT_JSON_H
 #define PROFD_CLIENT_REPORT_VERDICT_JSON_H
 
@@ -10,7 +11,8 @@
 
 /* {"steps": [...]}: docs/breakdown.md. */
 cJSON *breakdown_json(const struct reader *reader, const struct report_options *options);
-/* "lines" of it, of steps first to before last and the devices that `filter` names: the line of each row that has time in them. null: without stacks. */
+/* "lines" of the same, for the steps [first, last) and the devices that `filter` leaves: the line of each row that
+ * has time in them. null: there are no stacks. */
 cJSON *row_lines_json(const struct reader *reader, const struct filter *filter, const struct breakdown_capture *capture,
 		      const struct row_lines *lines, size_t first, size_t last);
 /* {"verdict", "abstains", ..., "findings": [...]}: store/findings/json.h, with intervals and SQL. */

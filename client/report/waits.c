@@ -22,7 +22,7 @@ static int by_place(const void *a, const void *b)
 	return ORDER(x->device, y->device) ?: ORDER(x->step, y->step) ?: ORDER(y->ns, x->ns) ?: ORDER(x->call, y->call) ?: ORDER(x->operator, y->operator);
 }
 
-/* Idle intervals come by time: what the same wait has taken in this step stands among the last. */
+/* Idle intervals come in order of time: the same wait's earlier time in this step is among the last entries. */
 static void add(struct waits *waits, const struct wait *wait)
 {
 	for (size_t i = waits->count; i > 0; i--) {
@@ -92,7 +92,7 @@ static void add_name(cJSON *object, const char *key, const struct reader *reader
 		need(cJSON_AddNullToObject(object, key));
 }
 
-/* The first of this device and step, or of what follows. */
+/* The index of the first wait of this device and step, or of a later one. */
 static size_t first_of(const struct waits *waits, size_t device, size_t step)
 {
 	return ARRAY_BEFORE(waits->count, middle,

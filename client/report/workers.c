@@ -1,4 +1,4 @@
-/* workers.c - a row for each process that the job forked and that works for it. */
+/* workers.c - a row for each process that the job forked and that works for the job. */
 #include "query.h"
 #include "recorded.h"
 #include "views.h"

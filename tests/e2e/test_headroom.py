@@ -32,8 +32,8 @@ def test_headroom(tmp_path):
     # In step 2 most is held after most was given out: what counts for CACHED is the cache at the peak.
     assert rows == [("cpu", "1", "", "", "", ""), ("cuda:0", "1", str(3 * GIB), str(GIB), str(16 * GIB), str(13 * GIB)),
                     ("cuda:0", "2", str(5 * GIB), str(GIB), str(16 * GIB), str(11 * GIB)), ("cuda:1", "1", str(GIB), str(GIB - 512), "", "")], rows
-    told = "cuda:0 has 16.00 GiB: torch's allocator held 5.000 GiB at most, and 11.00 GiB were unused by it."
-    unknown = "cuda:1: how much memory it has is not known, nor what of it was unused."
+    told = "cuda:0 has 16.00 GiB: torch's allocator held 5.000 GiB at most, and did not use 11.00 GiB."
+    unknown = "cuda:1: it is not known how much memory it has, and how much of that was unused."
     for view in ("memory", "memory_steps", "peak", "memory_use"):
         text = run("show", capture, "--by", view).stdout
         assert told in text and unknown in text and "cpu has" not in text and "cpu:" not in text, (view, text)
@@ -43,7 +43,7 @@ def test_headroom(tmp_path):
     (heading,) = [line for line in lines if line.startswith("STEP")]
     assert heading.split() == "STEP DEVICE PEAK AT THE END OF ALL RESERVED CACHED UNUSED".split(), heading
     first = run("show", capture, "--by", "memory_steps", "--step", 1).stdout
-    assert "torch's allocator held 3.000 GiB at most, and 13.00 GiB were unused by it." in first, first
+    assert "torch's allocator held 3.000 GiB at most, and did not use 13.00 GiB." in first, first
 
 
 def test_headroom_that_is_not_told(tmp_path):
@@ -59,7 +59,7 @@ def test_headroom_that_is_not_told(tmp_path):
     assert [(row["cached_bytes"], row["capacity_bytes"], row["unused_bytes"]) for row in show(path, "memory_steps")] == [
         ("", str(GIB), ""), (str(3 * GIB - 512), str(GIB), "0")]
     text = run("show", path, "--by", "memory_steps").stdout
-    assert "cuda:0 has 1.000 GiB; what of it was unused is not known." in text and "and 0 B were unused by it." in text, text
+    assert "cuda:0 has 1.000 GiB; it is not known how much of that was unused." in text and "and did not use 0 B." in text, text
     # A capture of a release that did not keep what the allocator held at the peak.
     with sqlite3.connect(path) as db:
         db.execute("ALTER TABLE memory_steps DROP COLUMN peak_reserved")

@@ -43,7 +43,7 @@ struct chosen {
 	bool check_config, print_config;
 };
 
-/* The exit code where there is nothing more to do; -1: go on. */
+/* Returns the exit code where there is nothing more to do; -1: go on. */
 static int take_options(int argc, char **argv, struct chosen *ret)
 {
 	/* One more, for the tests: --print-ops. */

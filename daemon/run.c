@@ -183,7 +183,7 @@ static void end(struct server *server)
 	live_abandon(server);
 	metrics_stop(server);
 	server_disconnect(server);
-	/* What was left out of the audit log until now is told. */
+	/* Writes into the audit log what was left out of it until now. */
 	audit_tick(server, UINT64_MAX);
 	live_end_ingest(server);
 	numbers_end(server);
@@ -259,7 +259,7 @@ int run(const struct run_options *options, const struct config *config)
 	server->verbose = options->verbose;
 	log_is_verbose = options->verbose || config->verbose;
 	int status = serve(server, options);
-	/* Nothing of it is freed then. */
+	/* Threads that hang may still use the daemon's memory, so it is not freed. */
 	if (server->closing_hangs)
 		_exit(status);
 	free(daemon);

@@ -1,5 +1,5 @@
-/* after.c - some steps after a capture its agent says whether the job is as fast as before. Thread: the loop's; what
- * asks the catalogue runs on its thread. No locks. */
+/* after.c - some steps after a capture its agent tells whether the job is as fast as before. Thread: the loop's;
+ * after_run has the catalogue's. No locks. */
 #include "after.h"
 #include "capture.h"
 #include "daemon/catalogue/catalogue.h"
@@ -28,7 +28,7 @@ static int64_t after_run(struct work *work)
 
 void capture_after(struct process *process, const struct message_after *message)
 {
-	/* One for each schedule: those that have ended, and one of an earlier daemon. */
+	/* One for each schedule that has ended, and one for a schedule of an earlier daemon. */
 	if (process->afters == 0)
 		return;
 	process->afters--;

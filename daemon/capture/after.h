@@ -1,4 +1,4 @@
-/* after.h - some steps after a capture its agent says whether the job is as fast as before. Loop's thread. */
+/* after.h - some steps after a capture its agent tells whether the job is as fast as before. Loop's thread. */
 #ifndef PROFD_DAEMON_CAPTURE_AFTER_H
 #define PROFD_DAEMON_CAPTURE_AFTER_H
 

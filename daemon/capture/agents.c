@@ -13,7 +13,7 @@ void agent_packet(struct conn *conn, const char *packet, size_t n, int fd)
 	const char *why = "";
 	if (message_check(packet, n, 1, &message, &why)) {
 		char subject[160];
-		snprintf(subject, sizeof subject, "it sent what no agent sends (%s), and was closed",
+		snprintf(subject, sizeof subject, "it sent a packet that is not an agent's (%s), and was closed",
 			 why ? why : "malformed");
 		audit_refused(conn, "connection", subject, ERROR_PROTOCOL, 0, (uid_t)-1);
 		conn_close(conn);

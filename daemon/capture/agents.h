@@ -1,4 +1,4 @@
-/* agents.h - connections of agents: what core calls for them (core/calls.h). Loop's thread. */
+/* agents.h - connections of agents: the functions that core calls for them (core/calls.h). Loop's thread. */
 #ifndef PROFD_DAEMON_CAPTURE_AGENTS_H
 #define PROFD_DAEMON_CAPTURE_AGENTS_H
 

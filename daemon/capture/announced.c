@@ -59,7 +59,8 @@ bool announced_take(struct server *server, const struct identity *who, struct uc
 	for (struct announcement *row = announced->rows; row < announced->rows + ANNOUNCED_MOST; row++) {
 		if (!counts(row, now) || namespace_pid(who, server->pid_namespace, row->pid_namespace) != row->pid)
 			continue;
-		/* The pid may belong to another process by now. What somebody says of another user's process does not count. */
+		/* The pid may belong to another process by now. An announcement about another user's process does not
+		 * count. */
 		if ((row->start_time && row->start_time != who->start_time) || (!row->admin && row->by.uid != who->uid))
 			continue;
 		if (!found || row->at > found->at)

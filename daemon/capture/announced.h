@@ -20,9 +20,9 @@ struct server;
 struct announcement {
 	struct ucred by; /* uid and pid as the kernel told them */
 	bool admin;
-	uint64_t pid_namespace; /* by which the caller reads pids */
-	pid_t pid;		/* of the process, there; 0: nothing stands here */
-	uint64_t start_time;	/* of the process; 0: it cannot be told, as it is another namespace's pid */
+	uint64_t pid_namespace; /* in which the caller gives pids */
+	pid_t pid;		/* of the process, in that namespace; 0: this row is empty */
+	uint64_t start_time;	/* of the process; 0: not known, as the pid is of another namespace */
 	uint64_t at;		/* CLOCK_MONOTONIC ns */
 };
 

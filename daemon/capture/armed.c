@@ -1,4 +1,5 @@
-/* armed.c - see armed.h. The note is the bytes of this build's own structs: a daemon of another build does not read it. No locks. */
+/* armed.c - see armed.h. The note is the bytes of this build's structs: a daemon of another build does not read it. No
+ * locks. */
 #include "armed.h"
 #include "proto/segment.h"
 #include "proto/version.h"
@@ -72,7 +73,7 @@ void armed_begin_file(struct store *store, const struct capture_facts *facts, co
 	store_commit(store);
 }
 
-/* A file that the daemon did not get to fill is no capture: it is removed. */
+/* A file that the daemon had no time to fill is not a capture: it is removed. */
 static bool has_file(int folder, const char *folder_path, uint64_t number)
 {
 	char name[32];

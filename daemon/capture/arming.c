@@ -23,7 +23,7 @@ static uint32_t chunk_bytes_for(uint64_t event_bytes)
 	return bytes;
 }
 
-/* Its agent has said that it is armed, and there is a note of it. */
+/* Its agent has said that it is armed, and there is a note of it, or the note takes too long (capture_tick). */
 void capture_accepted(struct capture *capture)
 {
 	capture->unanswered = false;
@@ -36,7 +36,7 @@ void capture_accepted(struct capture *capture)
 		capture_catalogue(capture);
 }
 
-/* There is a note of a further cycle: now its agent may hear of it, and the cycle before it may be finished. */
+/* There is a note of a further cycle: now its agent may be told of it, and the cycle before it may be finished. */
 static void begin_cycle(struct capture *capture)
 {
 	if (capture->state == STATE_RUNNING && capture->cancel)
@@ -88,7 +88,7 @@ void arming_work(struct capture *capture)
 	if (capture->cancel == REASON_CANCELLED)
 		capture_refused(capture, ERROR_CANCELLED, "cancelled");
 	else if (capture->cancel)
-		capture_refused(capture, ERROR_FAILED, "its agent had not let go of an earlier capture in time");
+		capture_refused(capture, ERROR_FAILED, "its agent did not end an earlier capture in time");
 	else if (is_settled(capture->process))
 		send_arm(capture);
 }
@@ -120,7 +120,7 @@ struct capture *capture_new(struct process *process, struct trigger *trigger, co
 	uint64_t bytes = trigger->request.max_bytes ? trigger->request.max_bytes : LIMIT_SEGMENT_BYTES_DEFAULT;
 	struct segment segment;
 	struct capture *capture = NULL;
-	/* With the first cycle the schedule was accepted: of each process two segments at most are under way. */
+	/* The whole schedule was accepted with its first cycle: each process has at most two segments under way. */
 	*ret_error = arm->cycle ? ERROR_NONE : quota_capture(server, trigger->user, bytes, sentence);
 	if (*ret_error)
 		return NULL;
@@ -164,8 +164,8 @@ struct capture *capture_new(struct process *process, struct trigger *trigger, co
 	/* A later cycle is not answered: the schedule has been accepted. */
 	capture->state = arm->cycle ? STATE_RUNNING : STATE_ASKED;
 	trigger->running++;
-	/* Whenever this daemon ends, the next one must know of the schedule. The agent hears of a first cycle at once,
-	 * and the client when there is a note. Nobody hears of a further cycle before there is a note. */
+	/* Whenever this daemon ends, the next one must know of the schedule. The agent is told of a first cycle at
+	 * once, the client when there is a note. Nobody is told of a further cycle before there is a note. */
 	capture->noting = true;
 	capture->unanswered = arm->cycle == 0;
 	capture_work(capture, &live_of(server)->note_pool, ingest_note, noted);
@@ -188,7 +188,7 @@ void capture_armed(struct capture *capture, const struct message_armed *message)
 	uint64_t took = clock_monotonic() - capture->asked_at, usual = live_of(server)->arm_ns / 8 * 7;
 	if (capture->state != STATE_ASKED || capture->unsent)
 		return;
-	/* An answer that was late does not tell how long the next one takes. */
+	/* A late answer does not show how long the next one will take. */
 	if (took > PATIENCE_NS)
 		took = PATIENCE_NS;
 	live_of(server)->arm_ns = took > usual ? took : usual;

@@ -18,7 +18,7 @@ struct capture *capture_new(struct process *process, struct trigger *trigger, co
  * case. */
 void arming_work(struct capture *capture);
 void arming_of_process(struct process *process);
-/* Tells its follower that it is armed: its agent has said so, and its note is written, or has taken too long to write. */
+/* Tells its follower that it is armed: its agent has said so, and its note is written, or takes too long. */
 void capture_accepted(struct capture *capture);
 /* A capture that is ASKED will not be recorded: tells its follower, and drops it. */
 void capture_refused(struct capture *capture, enum error error, const char *sentence);

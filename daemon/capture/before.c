@@ -14,7 +14,7 @@
 #define LONG_TIMES 5
 #define FEWEST_LONG 2
 #define LEAST_PART 4 /* a quarter of the time */
-/* What the step's thread overwrites meanwhile is not read. */
+/* The oldest entries are not read: the job's thread may overwrite them meanwhile. */
 #define MARGIN 8
 
 /* 0: not known. */
@@ -27,7 +27,7 @@ static uint64_t time_of(const struct status_page *page, uint64_t steps, uint64_t
 }
 
 struct longs {
-	uint64_t least;	     /* what takes so long is one of them */
+	uint64_t least;	     /* a step of at least so many ns is one of them */
 	size_t count, apart; /* apart: steps from one to the next, at the most */
 	uint64_t ns;
 };

@@ -22,9 +22,10 @@
 
 /* How long an agent may take to send DONE after CANCEL. */
 #define CANCEL_NS 3000000000ull
-/* How long an answer waits for the note, which takes some tens of us: with a disk that is slow, nobody waits for it. */
+/* How long an answer waits for the note, which usually takes some tens of us. With a slow disk the answer is sent
+ * without it. */
 #define NOTE_NS 1000000000ull
-/* How long the ingest of a capture may wait for other agents to answer: a segment has room for some time. */
+/* How long the ingest of a capture may wait until other agents have answered: a segment has room for more than that. */
 #define OTHERS_NS 300000000ull
 
 static uint32_t header_load(const _Atomic uint32_t *value)
@@ -32,7 +33,7 @@ static uint32_t header_load(const _Atomic uint32_t *value)
 	return atomic_load_explicit(value, memory_order_acquire);
 }
 
-/* Numbers follow each other: the lowest bits spread them. */
+/* Numbers are consecutive, so their lowest bits spread them evenly. */
 static struct capture **bucket_of(const struct live *live, uint64_t number)
 {
 	return &live->by_number[number & (live->buckets - 1)];
@@ -157,7 +158,7 @@ struct capture *capture_of_process(const struct process *process)
 	return best;
 }
 
-/* What its agent says; a capture without a segment waits. */
+/* The phase that its agent has written; a capture without a segment waits. */
 static uint32_t phase_now(const struct capture *capture)
 {
 	return capture->ingest && capture->ingest->has_segment ? header_load(&capture->ingest->segment.header->phase)
@@ -267,7 +268,8 @@ void capture_tick(struct capture *capture, uint64_t now)
 	}
 	if (capture->state == STATE_ASKED && patience_is_silent(capture->process, capture->asked_at, now)) {
 		capture_cancel(capture, REASON_DEADLINE);
-		/* What the agent does not read waits in its socket, descriptors too. It gets no more until it says something. */
+		/* What the agent does not read waits in its socket, descriptors, too. It is sent no more until it sends
+		 * something. */
 		if (capture->process)
 			capture->process->silent = true;
 		char sentence[64];

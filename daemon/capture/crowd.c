@@ -5,7 +5,8 @@
 
 #include <string.h>
 
-/* Memory ahead of need. Armed captures may be many and long: little; from the warm-up on for the highest rates seen. */
+/* Memory ahead of need: little for armed captures, which may be many and wait long; from the warm-up on enough for the
+ * highest rates seen. */
 #define AHEAD_ARMED (1u << 20)
 #define AHEAD_RUNNING (16u << 20)
 /* Memory of all captures together, and the least of each: a trigger on a thousand processes must not take the node's memory. An
@@ -66,7 +67,7 @@ static uint32_t chunks_wanted(const struct ingest *ingest, uint32_t phase)
 	uint32_t used = ingest->ready_chunks - free_chunks;
 	uint32_t ahead = ahead_of_need(phase) / segment->chunk_bytes;
 	if (ahead < used)
-		ahead = used; /* geometrically, when the rows come faster than they can be inserted */
+		ahead = used; /* it doubles when records come faster than they can be inserted */
 	if (phase == SEGMENT_DRAIN)
 		ahead = 1; /* for what is written after the recording, by threads that had nothing to write before */
 	uint32_t chunks = ingest->ready_chunks;

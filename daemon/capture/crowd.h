@@ -4,18 +4,19 @@
 
 #include "ingest.h"
 
-/* Counts the ingest among them, and no longer: once each at the most. */
+/* Counts the ingest among these captures; stops counting it. At most once each. */
 void crowd_join(struct ingest *ingest);
 void crowd_leave(struct ingest *ingest);
 
-/* Are they so many that each is looked at less often? */
+/* Are there so many that each is looked at less often? */
 bool crowd_is_large(void);
 
 /* ns until an ingest looks again. If it had the processors for itself, it would look after `alone` ns. */
 int64_t crowd_pause(int64_t alone);
 
-/* Gives the ingest's segment memory ahead of what its agent needs, by its phase and how many share it. Where there is none the agent goes
- * on within what it has, and counts what does not fit; this is logged once. The ingest's own thread. */
+/* Gives the ingest's segment memory ahead of its agent's need; how much depends on its phase and on how many captures
+ * share the memory. If there is none, the agent goes on with what it has, and counts the records that do not fit; this
+ * is logged once. The ingest's own thread. */
 void crowd_provide(struct ingest *ingest);
 
 #endif

@@ -23,7 +23,7 @@ void cycles_drop(const struct capture *ended)
 
 /* An agent that comes back offers all its segments before it tells the end of a capture. So if it has not offered a
  * later cycle, and the file of that cycle is empty, the cycle never began: the agent has forgotten its segment, as this
- * daemon does now. Returns whether a later cycle is under way all the same; else *ret_next is the one to begin. The
+ * daemon does now. Returns whether a later cycle is under way nevertheless; else *ret_next is the one to begin. The
  * cycle that follows may be finished already: cycles are finished in any order. */
 static bool has_later_cycle(const struct capture *capture, uint64_t *ret_next)
 {

@@ -4,9 +4,9 @@
 
 struct capture;
 
-/* The next cycle's segment, where there is to be one; once. */
+/* Prepares the next cycle's segment, if there is to be one; once. */
 void cycles_follow_up(struct capture *capture);
-/* Cycles that were prepared for a schedule that has ended with this one. */
+/* Drops the cycles that were prepared for a schedule that has ended with this one. */
 void cycles_drop(const struct capture *ended);
 
 #endif

@@ -37,7 +37,7 @@ struct dry_run {
 	struct dry_target *targets;
 	size_t count, capacity, at;
 	struct estimate_question question;
-	struct estimate answers[ESTIMATE_WAYS]; /* by command only where nothing is known by the process */
+	struct estimate answers[ESTIMATE_WAYS]; /* by command only if nothing is known about the process */
 	int error;
 };
 
@@ -54,7 +54,7 @@ static void dry_run_free(struct dry_run *dry)
 
 /* --- what it would do --- */
 
-/* As its agent would decline it. NULL: it would not, as far as can be told from here. */
+/* Why its agent would decline; NULL: it would not, as far as the daemon can know. */
 static const char *why_declined(const struct trigger *trigger, const struct process *process,
 				const struct message_arm *arm, enum error *ret_error)
 {
@@ -63,7 +63,7 @@ static const char *why_declined(const struct trigger *trigger, const struct proc
 	if (arm->at_step && !arm->at_multiple && steps + 1 + arm->warmup >= arm->at_step)
 		return "that step has passed, or begins too soon to warm up before it; name a later one";
 	*ret_error = ERROR_UNAVAILABLE;
-	/* A file for each thread is read for it: of one process, but not of all that a user may have. */
+	/* This reads a file for each thread, so it is done for one process, but not for all processes of a user. */
 	bool confined = trigger->request.pid_count == 1 && registry_has_confined_thread(process);
 	return confined ? filters_thread_sentence : NULL;
 }
@@ -120,7 +120,7 @@ bool dry_run_arm(struct trigger *trigger, const struct process *process, const s
 		reply_refused(trigger, process, 0, error, sentence);
 		return false;
 	}
-	/* It counts until this turn of the loop is over, so that the next target finds its room taken, as in a
+	/* The capture is counted until look() has ended, so that the next target finds that room taken, as in a
 	 * trigger. */
 	quota_capture_begin(server, trigger->user, bytes);
 	cJSON *row = new_row(trigger, process, "would_record");
@@ -146,7 +146,7 @@ static cJSON *words_of(uint32_t collectors)
 	return list;
 }
 
-/* null where there is no such capture. `differ`: the collectors that it had more, or fewer. */
+/* null if there is no such capture. `differ`: the collectors that it had in addition, or did not have. */
 static void add_figures(const struct dry_run *dry, cJSON *object, const char *key,
 			const struct estimate_figures *figures, uint32_t differ)
 {
@@ -166,7 +166,7 @@ static void add_figures(const struct dry_run *dry, cJSON *object, const char *ke
 	json_add_number(one, "step_during_ns", figures->step_during, during);
 	json_add_number(one, "step_more_ns", timed, during - before);
 	cJSON_AddNumberToObject(one, "events_per_step", (double)events);
-	/* Much of a small file is the same however many steps are in it. */
+	/* Not bytes per step: much of a small file does not depend on the number of steps. */
 	cJSON_AddNumberToObject(one, "bytes", (double)figures->bytes);
 	cJSON_AddItemToObject(one, "differs_by", words_of(differ));
 }
@@ -214,7 +214,7 @@ static int64_t ask_run(struct work *work)
 	struct estimate *answer = &dry->answers[ESTIMATE_BY_PROCESS], *by_command = &dry->answers[ESTIMATE_BY_COMMAND];
 	*by_command = (struct estimate){0};
 	dry->error = catalogue_estimate(catalogue, &dry->question, ESTIMATE_BY_PROCESS, answer);
-	/* The command of a process that has none says nothing. */
+	/* A process may have no command; then nothing is known by it. */
 	if (!dry->error && !estimate_is_known(answer) && *dry->question.command)
 		dry->error = catalogue_estimate(catalogue, &dry->question, ESTIMATE_BY_COMMAND, by_command);
 	return WORK_DONE;
@@ -222,7 +222,7 @@ static int64_t ask_run(struct work *work)
 
 static void ask_done(struct work *work);
 
-/* One process after the other, so that other questions come in between. Takes `dry`. */
+/* Asks about one process after the other, so that other clients' questions come in between. Takes `dry`. */
 static void ask_next(struct dry_run *dry)
 {
 	struct conn *conn = dry->conn;
@@ -280,7 +280,7 @@ static void fill_question(struct estimate_question *question, const struct trigg
 		text_copy(question->batches, sizeof question->batches, batches_word(request->batches));
 }
 
-/* Processes that would be recorded, and rows of those that would not; all in this turn of the loop. */
+/* Finds the processes that would be recorded, and sends rows of those that would not; all in this turn of the loop. */
 static void look(struct trigger *trigger, struct conn *conn)
 {
 	uint64_t bytes = trigger->request.max_bytes ? trigger->request.max_bytes : LIMIT_SEGMENT_BYTES_DEFAULT;
@@ -311,7 +311,8 @@ static bool is_refused(struct conn *conn, const struct trigger_request *wanted)
 	enum error refused = quota_trigger_would(conn->server, conn->user, wanted->wait_for != 0, sentence);
 	if (wanted->descendants) {
 		refused = ERROR_USAGE;
-		text_copy(sentence, sizeof sentence, "of what is to be started nothing is known yet");
+		text_copy(sentence, sizeof sentence,
+			  "nothing is known yet about processes that are still to be started");
 	}
 	if (refused)
 		conn_error(conn, refused, sentence, 0);
@@ -349,7 +350,7 @@ void dry_run_start(struct conn *conn, struct trigger_request *wanted)
 	trigger->began = now;
 	trigger->wait_until = trigger->request.wait_for ? now + trigger->request.wait_for : 0;
 	look(trigger, conn);
-	/* Whoever would wait for processes is not refused. */
+	/* A trigger that would wait for processes is not refused. */
 	if (trigger->armed || trigger->wait_until) {
 		ask_next(dry);
 	} else {

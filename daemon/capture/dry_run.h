@@ -1,5 +1,6 @@
-/* dry_run.h - what a trigger would do and cost: the checks are those of a trigger, and where that would arm a process, the catalogue is
- * asked what such a recording has cost it before. Nothing is armed, counted or noted. Loop's thread. */
+/* dry_run.h - what a trigger would do and cost. The checks are those of a trigger. For a process that would be armed,
+ * the catalogue tells what such a recording has cost it before. Nothing is armed or counted, and only some refusals are
+ * written into the audit log. Loop's thread. */
 #ifndef PROFD_DAEMON_CAPTURE_DRY_RUN_H
 #define PROFD_DAEMON_CAPTURE_DRY_RUN_H
 
@@ -15,9 +16,10 @@ struct trigger_request;
 /* Serves op "estimate". Takes over what `wanted` owns. */
 void dry_run_start(struct conn *conn, struct trigger_request *wanted);
 
-/* For the trigger's own checks (trigger_targets.c). This process would be sent `arm`; false: it would be refused all the same. */
+/* For the trigger's own checks (trigger_targets.c). This process would be sent `arm`. False: it would be refused after
+ * all. */
 bool dry_run_arm(struct trigger *trigger, const struct process *process, const struct message_arm *arm);
-/* It would be waited for until it has shown steps. */
+/* The trigger would wait until this process has shown steps. */
 void dry_run_wait(struct trigger *trigger, const struct process *process);
 
 #endif

@@ -34,7 +34,6 @@ static int64_t put_run(struct work *work)
 	return WORK_DONE;
 }
 
-/* Writes the row as it stands; nobody waits for it. */
 void capture_catalogue(struct capture *capture)
 {
 	struct put_work *put = calloc(1, sizeof *put);
@@ -110,7 +109,7 @@ static void finished(struct work *work)
 	uint64_t step_after = capture->facts.step_after;
 	capture->facts = ingest->facts;
 	capture->facts.step_after = step_after;
-	/* Its file has it as a note, whatever the reason. */
+	/* The file holds this sentence as a note, whatever the reason is. */
 	if (!*capture->facts.reason)
 		text_copy(capture->facts.reason, sizeof capture->facts.reason, capture->switched);
 	counters_captured(&capture->server->counters, &ingest->facts, ingest->lost, ingest->events_taken,
@@ -160,8 +159,8 @@ static void fill_ending(struct capture *capture)
 	trigger_id_text(capture->facts.trigger, capture->server->user, ending->trigger_id);
 }
 
-/* On the finish pool: a segment of which all is in the file, or given up, takes nobody's memory any more. An agent that wakes
- * up late finds it empty, and what it writes there is its own. */
+/* On the finish pool. All records of the segment are in the file, or given up: its memory is freed. An agent that wakes
+ * up late finds the segment empty, and nobody reads what it writes there. */
 static int64_t finish_run(struct work *work)
 {
 	struct ingest *ingest = (struct ingest *)work;
@@ -202,7 +201,7 @@ static void ingested(struct work *work)
 		capture_remove(capture);
 		return;
 	}
-	/* A daemon that comes later goes on with a schedule by a file of one of its cycles. */
+	/* A later daemon needs the file, or the note, of one cycle to go on with the schedule. */
 	const struct capture *next = capture->followed_by ? capture_find(capture->server, capture->followed_by) : NULL;
 	capture->held = next && next->noting;
 	if (!capture->held)

@@ -9,27 +9,28 @@
 
 struct capture;
 
-/* The ingest begins its work. */
+/* Gives its ingest to the pool, unless that has been done. */
 void capture_submit(struct capture *capture);
-/* Nobody will write again: what is there is taken in, and the capture is finished. */
+/* The agent writes no more: the records in the segment are taken in, and the capture is finished. */
 void capture_end(struct capture *capture);
 /* Removes the capture as if it had never been: the agent refused it, or its cycle never came. A capture that a client may have seen
  * ends as incomplete instead. */
 void capture_drop(struct capture *capture);
-/* A capture that is being finished ends with its records as they came. False: it is not being finished. */
+/* Stops the work on the records of a capture that is being finished: it ends with its records as they came. False: it
+ * is not being finished. */
 bool capture_give_up(struct capture *capture);
-/* Writes the row as it stands; nobody waits for it. */
+/* Writes the capture's present row into the catalogue; nobody waits for that. */
 void capture_catalogue(struct capture *capture);
 
-/* Says why it is not complete; `after`: with the steps that are there. */
+/* Sets why it is not complete; ending_after() adds how many of its steps are there. */
 void ending_incomplete(struct capture *capture, enum cancel_reason code, const char *reason);
 void ending_after(struct capture *capture, enum cancel_reason code, const char *what);
 #define TIME_LIMIT_TEXT_BYTES 64
-/* What is said of its deadline. */
+/* The words on its deadline: "the time limit of ... came". */
 const char *ending_time_limit(const struct capture *capture, char ret[TIME_LIMIT_TEXT_BYTES]);
-/* Its rows are all in its file: puts that into order. */
+/* All its rows are in its file: puts the file into order. */
 void ending_finish(struct capture *capture);
-/* Stores the final row, once more where it could not be stored. */
+/* Stores the final row; tries again where it could not be stored. */
 void ending_store(struct capture *capture);
 
 #endif

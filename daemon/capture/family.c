@@ -29,7 +29,7 @@ static bool steps(const struct process *process)
 
 static bool descends_from(const struct process *process, pid_t pid, uint64_t start_time)
 {
-	/* A process that has got an ancestor's number since is no ancestor. */
+	/* A process that got an ancestor's pid later is not an ancestor. */
 	if (process->who.start_time < start_time)
 		return false;
 	for (size_t i = 0; i < FAMILY_ANCESTORS && process->ancestors[i]; i++)
@@ -59,7 +59,7 @@ enum role family_role(const struct process *process)
 			return ROLE_WORKER;
 		if (!descends(other, process))
 			continue;
-		/* A worker that is told its parent's rank makes no launcher of it; two ranks do. */
+		/* A worker that has its parent's rank does not make the parent a launcher; two different ranks do. */
 		bool another = other->who.rank >= 0 && other->who.rank != process->who.rank;
 		if (steps(other) || (another && process->who.rank < 0) ||
 		    (another && rank >= 0 && other->who.rank != rank))
@@ -69,7 +69,7 @@ enum role family_role(const struct process *process)
 	return ROLE_NONE;
 }
 
-/* torchrun calls every job "none" that was given no id. */
+/* torchrun calls every job without an id "none". */
 static bool has_job(const struct identity *who)
 {
 	return *who->job && strcmp(who->job, "none") != 0;

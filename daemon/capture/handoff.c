@@ -24,7 +24,7 @@ static int digit(char c)
 	return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* True where the file has a whole message of this type from this side. */
+/* True if the file has a whole message of this type from this side. */
 static bool get_message(struct store *store, const char *key, uint32_t type, int from_agent, union message_any *ret)
 {
 	char text[2 * MESSAGE_BYTES_MAX + 1];

@@ -1,5 +1,6 @@
-/* handoff.h - what a capture's partial file remembers beside its rows, so that another daemon can go on with it as if it had
- * begun it: the schedule, the time that is left, and what the agent has told. An ingest thread writes, the loop's reads. */
+/* handoff.h - what a capture's partial file holds besides its rows, so that another daemon can go on with the capture
+ * as if it had begun it: the schedule, the time that is left, and what the agent has told. An ingest thread writes, the
+ * loop's reads. */
 #ifndef PROFD_DAEMON_CAPTURE_HANDOFF_H
 #define PROFD_DAEMON_CAPTURE_HANDOFF_H
 
@@ -17,10 +18,10 @@ struct handoff {
 	struct message_collector collectors[COLLECTOR_COUNT]; /* head.size 0: the agent has told nothing of it */
 };
 
-/* In a transaction. What was known when the capture began; what has been told since. */
+/* In a transaction. What was known when the capture began; what the agent has told since. */
 void handoff_write_begin(struct store *store, const struct handoff *handoff);
 void handoff_write_told(struct store *store, const struct handoff *handoff);
-/* Reads all of it; what is missing, or not what a daemon writes, is as if not known. */
+/* Reads all of it. A part that is missing, or that no daemon writes, is left as not known. */
 void handoff_read(struct store *store, struct handoff *ret);
 
 #endif

@@ -1,4 +1,5 @@
-/* ingest.c - see ingest.h. Thread: one of the ingest pool at a time. No locks: the loop speaks through two atomics. */
+/* ingest.c - see ingest.h. Thread: one of the ingest pool at a time. No locks: the loop and the thread share the fields
+ * that ingest.h marks. */
 #include "ingest.h"
 #include "armed.h"
 #include "crowd.h"
@@ -65,7 +66,7 @@ static uint32_t load(const _Atomic uint32_t *value)
 
 /* --- the file --- */
 
-/* A dead daemon had committed it. */
+/* An earlier daemon has committed it. */
 static bool already_taken(struct ingest *ingest, uint32_t sequence)
 {
 	return ingest->adopt && store_has_ingested(ingest->store, sequence);
@@ -247,7 +248,7 @@ static uint32_t pass(struct ingest *ingest, bool last)
 	ingest->taking_events = ingest->taking_bytes = 0;
 	uint64_t began = clock_monotonic(), began_cpu = clock_thread();
 	void *bytes = aligned_alloc(64, ingest->segment.chunk_bytes);
-	/* The capture ends as with a full disk then; nothing half of a chunk is kept. */
+	/* Then the capture ends as with a full disk; no part of a chunk is kept. */
 	if (!bytes)
 		store_set_error(store, -ENOMEM, "the daemon is out of memory");
 	if (store_begin(store))
@@ -262,7 +263,8 @@ static uint32_t pass(struct ingest *ingest, bool last)
 			known++;
 			continue;
 		}
-		/* The segment keeps its memory; our page tables need not: what is resident stays small. */
+		/* The segment keeps its memory; only our page tables drop it, so that the daemon's resident memory
+		 * stays small. */
 		madvise(ingest->segment.chunks + (size_t)i * ingest->segment.chunk_bytes, ingest->segment.chunk_bytes,
 			MADV_DONTNEED);
 		store_chunk(store, thread, sequence);
@@ -288,7 +290,7 @@ static uint32_t pass(struct ingest *ingest, bool last)
 	return count + known;
 }
 
-/* Counts what stays in the segment because the store takes nothing any more. */
+/* Counts the records that stay in the segment because the store takes no more. */
 static void count_unstored(struct ingest *ingest)
 {
 	void *bytes = aligned_alloc(64, ingest->segment.chunk_bytes);
@@ -311,13 +313,13 @@ static int64_t ended(struct ingest *ingest)
 	if (store_error(ingest->store))
 		count_unstored(ingest);
 	else {
-		/* Names behind one that a thread was killed at. */
+		/* A thread may have been killed while it wrote a name: the names after that one. */
 		segment_strings_publish(&ingest->segment, 1);
 		store_begin(ingest->store);
 		put_strings(ingest);
 		store_commit(ingest->store);
 	}
-	/* It may wait behind many others for its derive. */
+	/* The derive may have to wait for those of many other captures. */
 	store_rest(ingest->store);
 	return WORK_DONE;
 }
@@ -333,7 +335,7 @@ static int64_t hand_off(struct ingest *ingest)
 	return WORK_DONE;
 }
 
-/* Once a pass, that is about once in 2 MiB. Below the floor nothing is lost yet: the loop decides. */
+/* Once a pass, that is about once in 2 MiB. Below the floor nothing is lost yet: the loop decides what to do. */
 static void look_at_disk(struct ingest *ingest)
 {
 	struct space space;
@@ -378,7 +380,7 @@ int64_t ingest_run(struct work *work)
 	if (!ingest->has_segment)
 		return WORK_DONE;
 	uint32_t taken = 0;
-	/* Also for the agent that is to go on alone. */
+	/* Also at a hand-off: the agent goes on without a daemon for a while. */
 	if (wish != INGEST_END)
 		crowd_provide(ingest);
 	if (!store_error(ingest->store))

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The counters that the agent wrote, and what was counted here. */
+/* Adds up the records that the agent has counted as lost, and those that were lost here. */
 static void tell_losses(struct ingest *ingest)
 {
 	struct store_ending *ending = &ingest->ending;

@@ -1,4 +1,5 @@
-/* ingest_finish.h - closes a capture whose events are all in its file: what was lost, derive, summary, rename. */
+/* ingest_finish.h - finishes the file of a capture whose events are all in it: counts of lost records, derive, summary,
+ * rename. */
 #ifndef PROFD_DAEMON_CAPTURE_INGEST_FINISH_H
 #define PROFD_DAEMON_CAPTURE_INGEST_FINISH_H
 

@@ -24,7 +24,7 @@ int live_start(struct server *server)
 	long cores = sysconf(_SC_NPROCESSORS_ONLN);
 	unsigned ingest = cores < 2 ? 2 : cores > WORK_THREADS_MAX ? WORK_THREADS_MAX : (unsigned)cores;
 	unsigned finish = cores < 4 ? 2 : 4;
-	/* Somebody waits for a note. */
+	/* A client waits for a note: this pool has the loop's priority. */
 	int error = work_pool_init(&live->note_pool, 1, 0, &server->outbox);
 	if (!error)
 		error = work_pool_init(&live->ingest_pool, ingest, WORK_NICE, &server->outbox);
@@ -51,7 +51,7 @@ void live_tick(struct server *server, uint64_t now)
 	probes_tick(server, now);
 }
 
-/* Has the daemon something to do for one of them now? */
+/* Does one of the captures need work now? */
 static bool is_active(const struct live *live)
 {
 	for (const struct capture *capture = live->captures; capture; capture = capture->next)
@@ -111,7 +111,7 @@ void live_arm_more(struct server *server)
 /* With this many captures at a time, memory is given back while others still go on: when a quarter of them is left. */
 #define TRIM_MANY 16u
 
-/* Memory of many captures lies in pieces all over the heap. It goes back to the system when they are gone. */
+/* The memory of many captures is spread all over the heap. When they are gone it is given back to the system. */
 static int64_t trim_run(struct work *work)
 {
 	(void)work;
@@ -123,7 +123,7 @@ static void trimmed(struct work *work)
 {
 	struct live *live = (struct live *)((char *)work - offsetof(struct live, trim));
 	live->trimming = false;
-	/* What has gone meanwhile. */
+	/* Captures may have gone meanwhile. */
 	live_trim(live->server);
 }
 

@@ -18,7 +18,7 @@ struct trigger;
 
 struct numbers {
 	int fd;		/* of the store's file "numbers"; -1 = there is none */
-	uint64_t limit; /* up to it numbers are set aside */
+	uint64_t limit; /* numbers up to this one are set aside */
 	uint64_t wanted;
 	struct work work;
 	bool writing;
@@ -38,7 +38,7 @@ struct live {
 	struct numbers numbers;
 	struct probe *probes;
 	struct announced announced;
-	uint64_t arm_ns;	/* what the slowest of the last agents took to answer ARM */
+	uint64_t arm_ns;	/* how long the slowest of the last agents took to answer ARM */
 	uint64_t orphans_until; /* CLOCK_MONOTONIC ns */
 
 	struct work_pool note_pool, ingest_pool, finish_pool;
@@ -55,21 +55,21 @@ int live_start(struct server *server);
 void live_tick(struct server *server, uint64_t now);
 /* How often live_tick has to run. */
 enum pace live_pace(const struct server *server);
-/* The daemon begins to end: what runs is cancelled, unless another daemon takes it over. */
+/* The daemon begins to end: running captures are cancelled, unless another daemon takes them over. */
 void live_stopping(struct server *server);
-/* While it ends: leaves to the next daemon what can be left. Is there something under way that is waited for? Orphans are not: they
- * are the next daemon's as they were this one's. */
+/* While the daemon ends: leaves to the next daemon what can be left. Returns whether there is work to wait for. Orphans
+ * are no such work: they are left to the next daemon. */
 bool live_has_work(struct server *server);
-/* There are ARMs to send in the next turn of the loop. */
+/* Makes the loop send more ARMs in its next turn. */
 void live_arm_more(struct server *server);
 /* A capture has gone. If it was the last one, or the last of many while only a few go on, the heap is given back. */
 void live_trim(struct server *server);
 
 /* The end, in this order. Captures that could not end in time stay as partial files, which the next daemon takes up: */
 void live_abandon(struct server *server);
-/* The thread that puts captures into order still works, but another daemon follows, which will do that work again. */
+/* Do threads still put captures into order, while another daemon is to follow, which will do that work again? */
 bool live_is_finishing(struct server *server);
-/* Waits for the threads. */
+/* Both wait for threads of pools. */
 void live_end_ingest(struct server *server);
 void live_end_finish(struct server *server);
 /* When the loop has closed its handles. */

@@ -55,7 +55,8 @@ void capture_told(struct capture *capture, const struct message_collector *messa
 		return;
 	capture->handoff.collectors[message->collector] = *message;
 	hear(capture, message, message->collector, message->enable);
-	/* It says so too of what it records besides. Agents of earlier builds do this themselves, which comes to the same. */
+	/* The message holds for the collector's parts, too. Agents of earlier builds send one for each part, with the
+	 * same effect. */
 	uint32_t parts = collector_parts(message->collector);
 	for (unsigned bit = 0; bit < COLLECTOR_COUNT; bit++)
 		if (parts >> bit & 1 && capture->collectors[bit].wanted)
@@ -64,7 +65,7 @@ void capture_told(struct capture *capture, const struct message_collector *messa
 
 static void send_finish(struct process *process, uint64_t number, uint32_t wanted)
 {
-	/* This daemon does not know any more what it has handed off. The agent keeps it for the next daemon. */
+	/* This daemon no longer knows the captures that it has handed off. The agent keeps them for the next daemon. */
 	if (process->server->handing_off && !wanted)
 		return;
 	struct message_finish finish = MESSAGE_INIT(FINISH, finish);
@@ -84,7 +85,7 @@ static void on_done(struct capture *capture, const struct message_done *message)
 		capture_refused(capture, ERROR_FAILED, "its agent ended the capture without a word of its beginning");
 		return;
 	}
-	/* Its agent tells the next daemon once more, and that one begins what follows. */
+	/* The agent tells the next daemon again, which begins what follows. */
 	if (capture->server->handing_off && capture->state == STATE_RUNNING) {
 		capture_hand_off(capture);
 		return;
@@ -97,7 +98,7 @@ static void on_done(struct capture *capture, const struct message_done *message)
 		switching_over(capture, message->steps);
 		cycles_follow_up(capture);
 	} else if (capture->facts.cycle && message->steps == 0 && !capture->catalogued) {
-		/* Cancelled between two cycles: the next had not begun, and nobody has heard of it. */
+		/* Cancelled between two cycles: the next one had not begun, and no client has been told of it. */
 		capture_drop(capture);
 		return;
 	} else if (message->reason == REASON_CANCELLED || message->reason == REASON_LIMIT ||
@@ -129,8 +130,8 @@ static struct capture *of_agent(struct process *process, uint64_t number)
 	return capture;
 }
 
-/* The agent offers a capture that this daemon does not know. Nobody waits for it, so the agent is told to drop it, or to end it if it is still
- * being recorded. */
+/* The agent offers a capture that this daemon does not know. No client waits for it, so the agent is told to drop it,
+ * or to end it if it still records. */
 static void refuse_offer(struct process *process, const struct message_offer *offer)
 {
 	send_finish(process, offer->capture, 0);

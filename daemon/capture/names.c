@@ -15,11 +15,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* A reader ends a name by its own clock long before this; one that does not answer is stopped, or worse. */
+/* A reader gives a name up by its own clock long before this; a reader that does not answer is stopped or broken. */
 #define ANSWER_MS 2000
 /* Readers that one capture may use up. */
 #define READERS_MAX 8
-/* By the wall clock, on a machine that has no processor to spare. */
+/* Wall-clock time for all names of a capture, as a machine may have no processor to spare. */
 #define ALL_NS 10000000000u
 
 void names_begin(struct names *names)
@@ -45,7 +45,7 @@ void names_end(struct names *names)
 	end_reader(names);
 }
 
-/* Another program, not a fork: nothing that the daemon holds is to be in its memory. */
+/* A new program, not a fork, so that its memory holds nothing of the daemon's. */
 static int spawn_reader(int end, pid_t *ret)
 {
 	char program[] = "/proc/self/exe", argument[] = NAMES_READER_ARGUMENT;
@@ -86,7 +86,8 @@ static bool begin_reader(struct names *names)
 	close(ends[1]);
 	if (error) {
 		close(ends[0]);
-		log_line("names of kernels stay mangled: no process can be had to read them: %s", strerror(error));
+		log_line("names of kernels stay mangled: the process that reads them cannot be started: %s",
+			 strerror(error));
 		names->readers = READERS_MAX;
 		return false;
 	}
@@ -94,7 +95,7 @@ static bool begin_reader(struct names *names)
 	return true;
 }
 
-/* The reader's answer to one name. False: there is none, and no reader any more. */
+/* Gets the reader's answer to one name. False: there is no answer, and the reader has been ended. */
 static bool ask(struct names *names, const char *mangled, size_t n, struct names_answer *answer)
 {
 	struct pollfd readable = {names->socket, POLLIN, 0};

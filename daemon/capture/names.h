@@ -1,5 +1,5 @@
-/* names.h - readable names of kernels out of mangled ones, which are as hostile as whatever else an agent sends: they are read
- * in a process that can do nothing else (names_reader.h). */
+/* names.h - makes mangled names of kernels readable. Like all that an agent sends, a name may be hostile: it is read in
+ * a process that can do nothing else (names_reader.h). */
 #ifndef PROFD_DAEMON_CAPTURE_NAMES_H
 #define PROFD_DAEMON_CAPTURE_NAMES_H
 
@@ -19,7 +19,7 @@ struct names_text {
 /* One capture's names. One thread at a time. */
 struct names {
 	uint64_t spent_ns, until;
-	uint64_t refused; /* names that are mangled, and were not read: too long, or their reading took too much */
+	uint64_t refused; /* mangled names that were not read: too long, or reading took too much */
 	int socket;	  /* to the reader; -1 = none runs */
 	pid_t reader;
 	unsigned readers; /* that were started */
@@ -27,7 +27,7 @@ struct names {
 };
 void names_begin(struct names *names);
 void names_end(struct names *names);
-/* The readable form of `mangled`. false: it is none that can be read, or it was refused. */
+/* The readable form of `mangled`. False: it is not a mangled name, or it was refused. */
 bool names_demangle(struct names *names, const char *mangled, struct names_text *ret);
 
 /* All of this for the store, which calls it while it finishes a capture. */

@@ -1,9 +1,10 @@
 /* names_reader.c - see names_reader.h. A process with one thread.
  *
- * The demangler is libiberty's: it is that of the tools people compare with, and its callback form takes no memory from the
- * heap. Neither its time nor its stack is bounded: there are names of 120 bytes that it reads for minutes ("cvT_IT_I..." is read
- * twice on every level), and of 4 KB for which it wants an array of 15 MB on its stack. A clock of its own time ends a name by a
- * jump out of a signal's handler; a stack that is used up ends the process. */
+ * The demangler is libiberty's: it is that of the tools people compare with, and its callback form takes no memory from
+ * the heap. Neither its time nor its stack is bounded: there are names of 120 bytes that it reads for minutes
+ * ("cvT_IT_I..." is read twice on every level), and of 4 KB for which it wants an array of 15 MB on its stack. A timer
+ * of processor time ends the reading of a name by a jump out of the signal's handler; a stack that is used up ends the
+ * process. */
 #include "names_reader.h"
 #include "proto/base/clock.h"
 #include "proto/base/seccomp.h"
@@ -21,7 +22,7 @@
 #define ONE_NAME_NS 20000000u
 #define STACK_BYTES (8u << 20)
 #define ADDRESS_BYTES (128u << 20)
-/* Far more than the names of one capture may take, should its own clock fail. */
+/* Far more than the names of one capture may take, in case the timer fails. */
 #define CPU_SECONDS 10
 
 static sigjmp_buf out;
@@ -37,7 +38,7 @@ static void on_timer(int signal_number)
 	}
 }
 
-/* Quietly: neither the kernel's log nor a core file has to tell of it. */
+/* Ends the process quietly: with no line in the kernel's log and no core file. */
 static void on_fault(int signal_number)
 {
 	(void)signal_number;
@@ -69,7 +70,7 @@ static int handlers(void)
 	       sigaction(SIGALRM, &clock, NULL) || timer_create(CLOCK_PROCESS_CPUTIME_ID, &event, &timer);
 }
 
-/* From here on it reads, writes, sets its clock and ends. */
+/* From here on the process can only read, write, set its timer and end. */
 static int lock_up(void)
 {
 #ifdef __SANITIZE_THREAD__
@@ -146,7 +147,7 @@ void names_reader(int argc, char **argv)
 {
 	if (argc != 2 || strcmp(argv[1], NAMES_READER_ARGUMENT) != 0)
 		return;
-	/* Whatever the daemon forgot to close at an exec. */
+	/* Closes what the daemon may have left open at the exec. */
 	for (int fd = 1; fd < 1024; fd++)
 		close(fd);
 	prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);

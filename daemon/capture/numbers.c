@@ -1,5 +1,6 @@
-/* numbers.c - see numbers.h. Numbers are set aside in portions, ahead, by the thread that writes notes: the loop waits for no disk. The
- * file is not synced: where the machine ends, so do all agents that could still speak of a number. No locks. */
+/* numbers.c - see numbers.h. The thread that writes notes sets numbers aside ahead of need, in portions, so that the
+ * loop waits for no disk. The file is not synced: if the machine stops, so do all agents that could still name a
+ * number. No locks. */
 #include "numbers.h"
 #include "live.h"
 #include "proto/base/log.h"
@@ -15,7 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* After a daemon was killed at most this many numbers are missing. */
+/* After a daemon is killed, usually at most this many numbers are skipped. */
 #define PORTION 16u
 /* "%020" and a line feed: each number takes the place of the one before. */
 #define NUMBER_BYTES 21
@@ -27,7 +28,7 @@ static bool write_limit(int fd, uint64_t limit)
 	return pwrite(fd, text, NUMBER_BYTES, 0) == NUMBER_BYTES;
 }
 
-/* 0 where the file says none. */
+/* 0: the file holds no valid number. */
 static uint64_t read_limit(int fd)
 {
 	char text[NUMBER_BYTES + 1] = "", *end;

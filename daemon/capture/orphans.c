@@ -1,5 +1,6 @@
-/* orphans.c - captures that a dead daemon left as partial files: their agents come back and offer the segments, or they
- * are ended with what is in the file. Thread: the loop's (the scan: before it runs). No locks. */
+/* orphans.c - captures that an earlier daemon left as partial files: their agents come back and offer the segments, or
+ * the captures are ended with the records that are in their files. Thread: the loop's (the scan: before it runs). No
+ * locks. */
 #include "orphans.h"
 #include "process_stat.h"
 #include "capture.h"
@@ -29,10 +30,11 @@
 /* How long an agent that is back may take to offer the segments that it announced: it may get no processor for a
  * while. */
 #define OFFER_NS 10000000000ull
-/* And to offer others, before they are taken for lost. */
+/* And how long to offer segments that it did not announce, before they are taken for lost. */
 #define LATE_NS 1000000000ull
 
-/* A partial file that nobody can continue is removed if nothing was recorded in it. Otherwise it is somebody's data, and stays. */
+/* A partial file that nobody can continue is removed if nothing was recorded in it. Otherwise it holds somebody's data,
+ * and stays. */
 static void cannot_take_up(struct server *server, uint64_t number, struct store *store, uint64_t holds)
 {
 	char why[STORE_SENTENCE_BYTES + 64], reason[REASON_BYTES], path[RECOVERY_PATH_BYTES], journal[64];
@@ -73,7 +75,7 @@ static void take_up(struct server *server, uint64_t number)
 	struct handoff handoff;
 	handoff_read(store, &handoff);
 	bool begun = store_get_int(store, "base_monotonic") != 0;
-	/* The catalogue hears of a trigger a moment after its agents. */
+	/* A trigger is written into the catalogue after its agents have been asked. */
 	if (!error && facts.trigger >= live_of(server)->next_trigger && facts.trigger < INT64_MAX / 2)
 		live_of(server)->next_trigger = facts.trigger + 1;
 	if (error || facts.number != number) {
@@ -112,7 +114,7 @@ static bool has_file(void *context, uint64_t number)
 	return capture_find((struct server *)server, number) != NULL;
 }
 
-/* Each file that is named by a number, with the rest of its name. */
+/* Visits each file whose name begins with a number; `suffix` is the rest of the name. */
 static void each_file(struct server *server, void (*visit)(struct server *server, uint64_t number, const char *suffix))
 {
 	DIR *folder = opendir(server->folder_path);
@@ -130,17 +132,17 @@ static void each_file(struct server *server, void (*visit)(struct server *server
 static void complete(struct server *server, uint64_t number, const char *suffix)
 {
 	if (strcmp(suffix, ".armed") == 0 && armed_make_file(server->folder, server->folder_path, number))
-		log_line("capture %llu was armed, and no more, when an earlier daemon ended",
+		log_line("capture %llu was armed when an earlier daemon ended, and had no file yet",
 			 (unsigned long long)number);
 	struct store *store = strcmp(suffix, ".partial") == 0 ? store_new(NULL) : NULL;
 	if (!store)
 		return;
 	int done = store_rename_whole(store, server->folder, server->folder_path, number);
 	if (done > 0)
-		log_line("capture %llu was whole when an earlier daemon ended; its file has its name now",
+		log_line("capture %llu was finished when an earlier daemon ended; its file now has its final name",
 			 (unsigned long long)number);
 	else if (done < 0)
-		log_line("capture %llu: its file cannot get its name: %s", (unsigned long long)number,
+		log_line("capture %llu: its file cannot be renamed: %s", (unsigned long long)number,
 			 store_sentence(store));
 	store_free(store);
 }
@@ -181,7 +183,7 @@ void capture_hand_off(struct capture *capture)
 		work_kick(&live_of(server)->ingest_pool, &capture->ingest->work);
 }
 
-/* With the schedule its trigger lives again, so that further cycles follow. */
+/* If the schedule is known, its trigger is made again, so that further cycles follow. */
 static void resume(struct capture *capture)
 {
 	const struct handoff *handoff = &capture->handoff;
@@ -195,7 +197,7 @@ static void resume(struct capture *capture)
 		capture->trigger->running++;
 }
 
-/* Goes on with a segment, if it is the one that the file knows. fd stays the caller's. */
+/* Goes on with a segment, if it is the one that the file names. fd stays the caller's. */
 static int adopt(struct capture *capture, int fd, struct quota_user *user)
 {
 	struct server *server = capture->server;
@@ -257,8 +259,8 @@ static struct process *owner_of(const struct capture *capture)
 	return NULL;
 }
 
-/* Only the capture's file is left, and what the service manager has kept. The capture's owner pays for what ends it. False: there is no
- * memory. */
+/* Opens the capture's file, and the segment if the service manager has kept it. The memory counts for the capture's
+ * owner. False: there is no memory. */
 static bool take_file(struct capture *capture, bool with_segment)
 {
 	struct server *server = capture->server;
@@ -306,7 +308,7 @@ static bool begin_anew(struct capture *capture, struct process *process)
 	char sentence[SENTENCE_BYTES];
 	if (last && !capture->trigger)
 		resume(capture);
-	/* The new one first: what is forgotten must not be the last of its schedule. */
+	/* The new capture is made first: the forgotten one must not be the last of its schedule. */
 	if (last && capture->trigger && !capture_new(process, capture->trigger, &arm, &error, sentence))
 		log_line("pid %d: cycle %llu cannot be recorded: %s", process->who.pid, (unsigned long long)arm.cycle,
 			 sentence);
@@ -314,7 +316,7 @@ static bool begin_anew(struct capture *capture, struct process *process)
 	return true;
 }
 
-/* Its agent will not come, and all that it has written is there. */
+/* Its agent will not come back, and all that it has written is in the segment. */
 static void end_kept(struct capture *capture, bool gone)
 {
 	const struct segment_header *header = capture->ingest->segment.header;
@@ -340,7 +342,7 @@ void orphan_tick(struct capture *capture, uint64_t now)
 {
 	struct server *server = capture->server;
 	if (server->stopping)
-		return; /* the next daemon's */
+		return; /* it is left to the next daemon */
 	bool gone = process_start_time(capture->facts.who.pid) != capture->facts.who.start_time;
 	struct process *process = gone ? NULL : owner_of(capture);
 	bool late = process && clock_realtime() > process->registered_at + OFFER_NS;

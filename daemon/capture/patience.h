@@ -1,4 +1,4 @@
-/* patience.h - how long an agent is waited for. Loop's thread. */
+/* patience.h - how long the daemon waits for an agent. Loop's thread. */
 #ifndef PROFD_DAEMON_CAPTURE_PATIENCE_H
 #define PROFD_DAEMON_CAPTURE_PATIENCE_H
 
@@ -7,7 +7,7 @@
 
 struct process;
 
-/* An answer may take so long at the least. */
+/* An answer may take at least so long. */
 #define PATIENCE_NS 2000000000ull
 
 /* Has it kept us waiting for so long? Packets that it has sent, and that we have not read yet, are not its fault; an
@@ -15,7 +15,7 @@ struct process;
 bool patience_over(const struct process *process, uint64_t since, uint64_t patience, uint64_t now);
 /* Has it left a question of that time unanswered? */
 bool patience_is_silent(const struct process *process, uint64_t since, uint64_t now);
-/* "the process is stopped", "it is gone", or for how long it was waited. Static. */
+/* "the process is stopped", "it is gone", or how long the daemon has waited. Static. */
 const char *patience_sentence(const struct process *process);
 
 #endif

@@ -8,7 +8,7 @@
 #include "proto/message.h"
 #include "registry.h"
 
-/* How long it may take to end what is recorded, until the daemon has all of it, and to leave. */
+/* How long an agent may take to end its capture, until the daemon has all of it, and to leave. */
 #define DETACH_NS 8000000000ull
 
 static void ask(struct probe *probe, struct process *process, const void *message, size_t bytes)

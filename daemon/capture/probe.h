@@ -11,15 +11,16 @@ struct message_collector;
 struct process;
 struct server;
 
-/* A question. The caller owns it, and fills all that is not marked. */
+/* A question. The caller owns it, and fills the fields that are not marked as ours. */
 struct probe {
 	struct probe *next;	 /* ours */
 	struct process *process; /* who is asked; NULL: the question is not under way. Ours */
 	uint64_t asked_at;	 /* CLOCK_MONOTONIC ns; ours */
 	bool to_leave;		 /* asked by probe_detach; ours */
-	/* The agent's word on one collector. */
+	/* The agent's answer on one collector. */
 	void (*told)(struct probe *probe, const struct message_collector *answer);
-	/* It has told all (NONE), its process is gone (GONE), or it does not answer (TIMEOUT). probe->process is NULL already. */
+	/* The agent has answered on all collectors (NONE), its process is gone (GONE), or it does not answer (TIMEOUT).
+	 * probe->process is NULL already. */
 	void (*over)(struct probe *probe, const struct process *process, enum error error);
 };
 

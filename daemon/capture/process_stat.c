@@ -79,8 +79,8 @@ bool process_has_ended(pid_t pid, uint64_t start_time)
 	struct process_stat stat;
 	if (!read_stat(pid, &stat) || stat.start_time != start_time || stat.state == 'X' || stat.state == 'Z')
 		return true;
-	/* The agent's descriptors are of a thread of its own, which may be gone before the main thread has begun to end: the kernel
-	 * sends SIGKILL to each thread of a process that ends. */
+	/* The agent's thread has its own table of descriptors, and may end before the main thread has begun to end.
+	 * Then SIGKILL is pending for the main thread: the kernel sends it to each thread of a process that ends. */
 	return stat.flags & (FLAG_EXITING | FLAG_SIGNALED) || stat.pending & 1ul << (SIGKILL - 1);
 }
 

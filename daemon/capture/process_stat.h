@@ -1,4 +1,4 @@
-/* process_stat.h - what the kernel says of any process of the daemon's pid namespace, by /proc/PID/stat. */
+/* process_stat.h - what /proc/PID/stat says of any process of the daemon's pid namespace. */
 #ifndef PROFD_DAEMON_CAPTURE_PROCESS_STAT_H
 #define PROFD_DAEMON_CAPTURE_PROCESS_STAT_H
 
@@ -14,7 +14,7 @@ pid_t process_parent(pid_t pid);
  * maybe other threads that have not ended yet. */
 bool process_has_ended(pid_t pid, uint64_t start_time);
 
-/* By a signal or a debugger. */
+/* Is it stopped by a signal or a debugger? */
 bool process_is_stopped(pid_t pid);
 
 #endif

@@ -1,5 +1,5 @@
-/* processors.c - see processors.h. cgroup v2, and the controller cpu of v1. A quota may stand at each level between the process and the
- * root: the tightest is the one that counts, and its group is the one that is stopped. No locks. */
+/* processors.c - see processors.h. cgroup v2, and the controller cpu of v1. There may be a quota at each level between
+ * the process and the root: the smallest one counts, and its group is the one that is stopped. No locks. */
 #include "processors.h"
 
 #include "process_stat.h"
@@ -47,7 +47,7 @@ static uint64_t number_of(const char *text, const char *word)
 static uint64_t limit_of(const char *quota, const char *period)
 {
 	double used = strtod(quota, NULL), of = strtod(period, NULL);
-	/* Infinity by infinity is not a number, which compares with nothing. */
+	/* Infinity by infinity is a NaN, with which all comparisons are false. */
 	if (!(used > 0) || !(of > 0) || !(used / of <= PROCESSORS_MOST))
 		return 0;
 	uint64_t limit = (uint64_t)(used / of * 1000 + 0.5);
@@ -83,7 +83,8 @@ static void take_group(const char *group, struct store_processors *ret)
 	ret->stopped = number_of(text, "nr_throttled");
 }
 
-/* The group and all above it, to the mount. A path that leads out of the reader's own namespace begins with "/..". */
+/* The group and all above it, to the mount. A path that leads out of this process's cgroup namespace begins with
+ * "/..". */
 static void take_path(const char *mount, const char *group, struct store_processors *ret)
 {
 	char path[PATH_MAX];
@@ -155,7 +156,7 @@ void processors_read(pid_t pid, uint64_t start_time, struct store_processors *re
 
 struct store_processors processors_between(const struct store_processors *before, const struct store_processors *after)
 {
-	/* If the process has ended, the first look has told what it might use. */
+	/* If the process has ended, the limits are those of the first reading. */
 	struct store_processors all = after->allowed ? *after : *before;
 	bool same = before->limit && before->limit == after->limit && after->periods >= before->periods &&
 		    after->stopped >= before->stopped;

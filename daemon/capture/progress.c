@@ -20,8 +20,8 @@ void capture_progress(struct capture *capture, uint64_t now)
 	if (!conn || conn->queued > CONN_QUEUE_BYTES / 2 || now < capture->told_at + PROGRESS_NS)
 		return;
 	bool cycle_unbegun = capture->facts.cycle && !capture_has_begun(capture);
-	/* Followers hear of a capture only when its note is written. If the daemon were killed before, the next one would not know the
-	 * capture. */
+	/* Followers are told of a capture only when its note is written: if the daemon were killed before, the next one
+	 * would not know the capture. */
 	if (capture->unanswered || capture->state == STATE_ASKED || capture->state == STATE_STORING || cycle_unbegun)
 		return;
 	uint32_t status = capture_status_now(capture), steps = capture->told_steps, warmup = capture->told_warmup;

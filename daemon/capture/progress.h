@@ -1,4 +1,4 @@
-/* progress.h - tells those who follow a capture how far it is. Loop's thread. */
+/* progress.h - tells the client that follows a capture how far it is. Loop's thread. */
 #ifndef PROFD_DAEMON_CAPTURE_PROGRESS_H
 #define PROFD_DAEMON_CAPTURE_PROGRESS_H
 
@@ -6,7 +6,7 @@
 
 struct capture;
 
-/* A row, where something has changed and the last one is not just out. */
+/* Sends a row, if something has changed and the last row was not sent just now. */
 void capture_progress(struct capture *capture, uint64_t now);
 
 #endif

@@ -61,7 +61,7 @@ enum error registry_missing(const struct conn *conn, pid_t pid)
 	/* A pid of another namespace cannot be looked up from here. */
 	if (conn->pid_namespace != conn->server->pid_namespace)
 		return ERROR_NO_TARGET;
-	/* A zombie is no process to a user. */
+	/* To a user a zombie is not a process. */
 	if (stat(path, &facts) || !process_start_time(pid))
 		return ERROR_NO_PROCESS;
 	return conn_may(conn, facts.st_uid) ? ERROR_NO_AGENT : ERROR_NOT_YOURS;
@@ -94,7 +94,7 @@ bool registry_has_confined_thread(const struct process *process)
 
 /* --- death --- */
 
-/* A child may hold a copy of the agent's socket, so that no EOF comes: the process itself is watched. */
+/* A child may hold a copy of the agent's socket; then no EOF comes, so the process itself is watched. */
 struct watch {
 	uv_poll_t poll;
 	int fd;
@@ -124,7 +124,7 @@ static void process_died(uv_poll_t *poll, int status, int events)
 	conn_drain(watch->conn);
 }
 
-/* Takes fd, a pidfd or none. NULL where it cannot be watched. */
+/* Takes fd, a pidfd or a negative number, over. NULL where it cannot be watched. */
 static struct watch *watch_new(struct conn *conn, int fd)
 {
 	struct watch *watch = fd >= 0 ? calloc(1, sizeof *watch) : NULL;
@@ -217,7 +217,7 @@ static void take_facts(struct process *process, const struct message_hello *hell
  * or why not. */
 static const char *identify(const struct conn *conn, const struct message_hello *hello, int fd, struct identity *who)
 {
-	/* What the kernel cannot name in the daemon's namespaces it shows as nobody. */
+	/* The kernel shows a process that has no pid in the daemon's namespace as pid 0. */
 	if (conn->peer.pid <= 0)
 		return "the daemon runs in a pid namespace (a container) from which this process cannot be seen; run "
 		       "the daemon on the host, or in the host's pid namespace";
@@ -232,12 +232,13 @@ static const char *identify(const struct conn *conn, const struct message_hello 
 		who->start_time = hello->start_time;
 	if (!hello->start_time || who->start_time == hello->start_time)
 		return NULL;
-	/* The pid is right and only the time is not: its clocks count from elsewhere. */
+	/* The pid is right and only the start time is not: its clocks have another origin. */
 	return "the process lives in a time namespace, so that its clocks and the daemon's do not agree; run it in the "
 	       "host's";
 }
 
-/* The kernel has told who announced it. If nobody did, only the process itself says that it was attached to. */
+/* The one who announced the attachment is known from the kernel. If nobody did, only the process itself says that it
+ * was attached to. */
 static void audit_attachment(const struct process *process)
 {
 	const struct identity *who = &process->who;
@@ -278,8 +279,9 @@ static void hello_first(struct conn *conn, const struct message_hello *hello, in
 		return;
 	}
 	conn->agent_counted = true;
-	/* The pid and its start time as we see them: a process cannot register for another, nor for one that has got its number
-	 * since. Held first, looked at then: while it lives nobody else has the number. */
+	/* We read the pid and the start time ourselves: a process cannot register for another one, nor for one that got
+	 * its pid later. The pidfd is opened first and examined afterwards: while the process lives, no other has its
+	 * pid. */
 	int pidfd = peer_pidfd(conn->fd, &conn->peer);
 	struct identity who = {0};
 	const char *wrong = identify(conn, hello, fd, &who);
@@ -292,8 +294,8 @@ static void hello_first(struct conn *conn, const struct message_hello *hello, in
 		return;
 	}
 	struct watch *watch = watch_new(conn, pidfd);
-	/* One connection a process: of two, the newer is the living one (another program after exec, or an agent that
-	 * connects again after trouble). What the older still had to say comes first. */
+	/* A process has one connection. Of two, the newer is the valid one (of another program after exec, or of an
+	 * agent that connects again after trouble). What is still to be read from the older one is read first. */
 	struct process *older = registry_find(server, conn->peer.pid);
 	if (older)
 		conn_drain(older->conn);
@@ -352,8 +354,8 @@ void registry_message(struct conn *conn, const union message_any *message, int f
 		return;
 	}
 	if (!process) {
-		audit_refused(conn, "connection", "it spoke before its hello, and was closed", ERROR_PROTOCOL, 0,
-			      (uid_t)-1);
+		audit_refused(conn, "connection", "it sent something else before its hello, and was closed",
+			      ERROR_PROTOCOL, 0, (uid_t)-1);
 		conn_close(conn);
 		return;
 	}

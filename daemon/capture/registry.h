@@ -21,23 +21,25 @@ struct process {
 	struct identity who;
 	struct message_hello hello;
 	struct status_page *page;
-	struct watch *watch;	/* of its death; NULL where the kernel has no pidfd (before 5.3): then EOF tells */
+	struct watch *watch;	/* notices its death; NULL where the kernel has no pidfd (before 5.3): then EOF shows
+				 * it */
 	int filters;		/* seccomp filters when it registered; negative: not known */
-	bool silent;		/* it has left an ARM unanswered, and said nothing since */
+	bool silent;		/* it has left an ARM unanswered, and has sent nothing since */
 	unsigned afters;	/* AFTER messages that may come */
-	uint32_t offers_due;	/* segments that it has said it will offer, and has not offered yet */
-	uint64_t letting_go;	/* the capture that it was told to end, as nobody knows it; 0 = none */
+	uint32_t offers_due;	/* segments that it has announced, and has not offered yet */
+	uint64_t letting_go;	/* a capture that this daemon does not know, and that the agent was told to end; 0 =
+				 * none */
 	uint64_t serial;	/* order of registration */
 	uint64_t registered_at; /* CLOCK_REALTIME ns */
-	pid_t ancestors[FAMILY_ANCESTORS]; /* as they were then, the parent first; 0 ends them */
+	pid_t ancestors[FAMILY_ANCESTORS]; /* at the time of registration, the parent first; 0 ends the list */
 };
 
-/* A packet of an agent, already checked; fds are the caller's to close. */
+/* A packet of an agent, already checked; the caller closes fd. */
 void registry_message(struct conn *conn, const union message_any *message, int fd);
 /* The agent's connection has ended. */
 void registry_gone(struct process *process);
 
-/* The process that the daemon's own pid namespace calls so. */
+/* The process that has this pid in the daemon's own pid namespace. */
 struct process *registry_find(struct server *server, pid_t pid);
 /* The process that this client knows by the pid. If there are several (an agent may have shown another process's namespace), one that the
  * client may see. */
@@ -49,7 +51,7 @@ enum error registry_missing(const struct conn *conn, pid_t pid);
 /* Has it installed a seccomp filter since it registered? Then its agent must not be woken: any system call may end the process. */
 bool registry_has_new_filter(const struct process *process);
 extern const char registry_filter_sentence[];
-/* Has one of its threads a filter of its own? Reads a file for each thread. */
+/* Has one of its threads a seccomp filter of its own? Reads a file for each thread. */
 bool registry_has_confined_thread(const struct process *process);
 
 #endif

@@ -23,7 +23,7 @@ enum step_source registry_step_source(const struct process *process)
 
 #define STEPS_TOLD 16
 
-/* The last step times on the page, the newest first; how many that are. */
+/* Fills in the last step times on the page, the newest first. Returns how many there are. */
 static size_t page_times(const struct status_page *page, uint64_t steps, uint64_t times[STEPS_TOLD])
 {
 	size_t n = 0;
@@ -36,7 +36,7 @@ static size_t page_times(const struct status_page *page, uint64_t steps, uint64_
 	return n;
 }
 
-/* Their median; 0 where there are none. */
+/* The median of these; 0 if there are none. */
 static uint64_t page_median(const struct status_page *page, uint64_t steps)
 {
 	uint64_t times[STEPS_TOLD];
@@ -49,7 +49,7 @@ static uint64_t page_median(const struct status_page *page, uint64_t steps)
 
 uint64_t registry_step_ns(const struct process *process)
 {
-	/* Steps that only a capture has counted, by a range or an operator, end with it. */
+	/* Steps that only a capture counted, by a range or an operator, are not counted after it. */
 	if (registry_step_source(process) == STEP_SOURCE_NONE)
 		return 0;
 	return page_median(process->page, atomic_load_explicit(&process->page->steps, memory_order_relaxed));
@@ -81,8 +81,8 @@ static void add_libraries(cJSON *row, uint32_t libraries)
 			cJSON_AddItemToArray(list, cJSON_CreateString(names[i].word));
 }
 
-/* What a user should know of its steps: that each has several optimizers, that they are in doubt, or that they are not the
- * process's own. null: nothing. */
+/* What a user should know about its steps: that each has several optimizers, that they are in doubt, or that they are
+ * not the process's own. null: nothing. */
 static void add_step_note(const struct process *process, uint64_t steps, cJSON *row)
 {
 	const struct message_hello *hello = &process->hello;
@@ -107,10 +107,10 @@ static void add_step_note(const struct process *process, uint64_t steps, cJSON *
 	json_add_text(row, "step_note", *note ? note : NULL);
 }
 
-/* What its batches were for, by word: numbers, and a few words for people. null: it has shown none. */
+/* How many batches it had for each purpose, as numbers and in words for people. null: it has shown no batches. */
 static void add_batches(const struct status_page *page, cJSON *row)
 {
-	/* Those that train come first. */
+	/* Training comes first. */
 	static const enum purpose order[] = {PURPOSE_TRAINING, PURPOSE_VALIDATION, PURPOSE_TEST, PURPOSE_EVALUATION,
 					     PURPOSE_INFERENCE};
 	const char *newest = purpose_word(atomic_load_explicit(&page->batch_purpose, memory_order_relaxed));

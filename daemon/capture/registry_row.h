@@ -1,4 +1,5 @@
-/* registry_row.h - what is told of a registered process: its steps, by its status page, and its row. Loop's thread. */
+/* registry_row.h - what clients are told about a registered process: its steps, as its status page has them, and its
+ * row. Loop's thread. */
 #ifndef PROFD_DAEMON_CAPTURE_REGISTRY_ROW_H
 #define PROFD_DAEMON_CAPTURE_REGISTRY_ROW_H
 

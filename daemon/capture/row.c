@@ -1,4 +1,4 @@
-/* row.c - CAPTURE of docs/protocol.md: what clients are told of a capture. Thread: the loop's. No locks. */
+/* row.c - CAPTURE of docs/protocol.md: what clients are told about a capture. Thread: the loop's. No locks. */
 #include "row.h"
 #include "daemon/core/json.h"
 #include "capture.h"

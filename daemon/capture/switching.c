@@ -1,5 +1,6 @@
-/* switching.c - see switching.h. The agent decides: the daemon cannot know which step records when the question arrives. So there is always
- * a capture for the rest, which the agent takes, or declines and the old one goes on. Thread: the loop's. No locks. */
+/* switching.c - see switching.h. The agent decides: the daemon cannot know which step records when the question
+ * arrives. So the daemon always makes a capture for the rest. The agent takes it, or declines it, and the old capture
+ * goes on. Thread: the loop's. No locks. */
 #include "switching.h"
 #include "arming.h"
 #include "capture.h"
@@ -51,7 +52,7 @@ struct wanted {
 
 /* --- words --- */
 
-/* As the command line has it. */
+/* As the command line calls it. */
 static const char *said(const struct collector_facts *collector)
 {
 	return collector->asked == ASKED_UNLESS ? collector->option + strlen("no-")
@@ -69,7 +70,7 @@ static void add_words(char *text, uint32_t bits, uint32_t others, const char *be
 {
 	for (unsigned bit = 0; bit < COLLECTOR_COUNT; bit++) {
 		const struct collector_facts *collector = bits >> bit & 1 ? collector_facts(bit) : NULL;
-		/* A part comes and goes with its collector. */
+		/* A part is not named if its collector changes, too. */
 		if (!collector || (collector->part_of != bit && bits >> collector->part_of & 1 && others))
 			continue;
 		char word[64];
@@ -127,7 +128,7 @@ static void say_kept(struct conn *conn, const struct capture *capture, uint64_t 
 {
 	char id[ID_BYTES];
 	capture_id_text(number, conn->server->user, id);
-	/* Where there was nothing to do the audit log says nothing of it. */
+	/* Where there was nothing to do, the audit log has no line. */
 	if (error != ERROR_USAGE && error != ERROR_NOT_RECORDING)
 		audit_refused(conn, "set", id, error, capture->facts.who.pid, capture->facts.who.uid);
 	if (conn->closed)
@@ -191,7 +192,7 @@ static void describe(char text[SENTENCE_BYTES], const struct capture *capture, c
 	}
 }
 
-/* What its file says of it. It may be the rest of one and have a rest. */
+/* Adds to the note in its file. A capture may be the rest of one and have a rest itself. */
 static void add_note(struct capture *capture, const char *format, ...) __attribute__((format(printf, 2, 3)));
 static void add_note(struct capture *capture, const char *format, ...)
 {
@@ -219,7 +220,7 @@ static void note_rest(struct capture *capture, const struct switching *switching
 		 before, message->last_step, switching->changes, passed);
 }
 
-/* Takes what it owes from a capture that has been answered. */
+/* The capture's client has been answered: nothing more is owed to it. */
 static void forget(struct capture *capture)
 {
 	struct switching *switching = capture->switching;
@@ -228,7 +229,7 @@ static void forget(struct capture *capture)
 	free(switching);
 }
 
-/* It records other things from its begin. */
+/* The capture has not begun to record; it begins with the other collectors. */
 static void change_collectors(struct capture *capture, const struct switching *switching)
 {
 	capture->arm.collectors = switching->collectors;
@@ -297,7 +298,7 @@ void switching_over(struct capture *capture, uint32_t steps)
 	capture->facts.steps_wanted = steps;
 	add_note(capture, "the other %" PRIu64 " steps go on as capture %s, as `profd set` asked (%s)",
 		 rest->facts.steps_wanted, id, rest->switching->changes);
-	/* It is told of, so it stays in the list, whatever becomes of it. */
+	/* The client is told its number, so it stays in the list whatever happens to it. */
 	capture_catalogue(rest);
 }
 
@@ -307,7 +308,7 @@ static uint32_t wished(const struct capture *capture, const struct switching_wis
 {
 	uint32_t bits = wish->only ? wish->only : capture->arm.collectors;
 	bits = (bits | wish->on) & ~wish->off;
-	/* Without them there were no steps. */
+	/* Without these collectors there would be no steps. */
 	bits |= 1u << COLLECTOR_STEPS;
 	bits |= *capture->arm.step_range ? 1u << COLLECTOR_NVTX : 0;
 	bits |= *capture->arm.step_operator ? 1u << COLLECTOR_TORCH : 0;
@@ -317,7 +318,7 @@ static uint32_t wished(const struct capture *capture, const struct switching_wis
 void switching_later(struct trigger *trigger, const struct switching_wish *wish)
 {
 	const struct capture as_asked = {.arm = {.collectors = trigger->request.collectors}};
-	/* A trigger of an earlier daemon arms nothing more. */
+	/* A trigger of an earlier daemon arms no other process. */
 	if (!trigger->request.collectors)
 		return;
 	trigger->request.collectors = wished(&as_asked, wish);
@@ -332,7 +333,7 @@ static bool is_being_switched(const struct process *process)
 	return false;
 }
 
-/* NULL where nothing is known against it. */
+/* Why the capture cannot be switched; NULL: nothing is known against it. */
 static const char *refusal(const struct capture *capture, uint32_t collectors, const struct switching_wish *wish,
 			   enum error *ret_error)
 {
@@ -376,7 +377,7 @@ static const char *refusal(const struct capture *capture, uint32_t collectors, c
 	return text;
 }
 
-/* Ranks that began with one number go on with one number. */
+/* Ranks that began with the same step number go on with the same step number. */
 static void together_for(struct wanted *wanted, size_t count, size_t first)
 {
 	struct process *ranks[LIMIT_TARGETS];

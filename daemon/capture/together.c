@@ -15,17 +15,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* How long ARM may take to reach an agent, beyond twice what it took of late; and once more where that was too little. */
+/* How long an ARM may take to reach an agent, in addition to twice what it took lately. The second time, where that was
+ * too little, the whole is REACH_AGAIN times as long. */
 #define REACH_NS 20000000ull
 #define REACH_EACH_NS 200000ull
 #define REACH_AGAIN 4
-/* Ranks in step are seen so many steps apart at most, or so much time: one may be a little ahead of the device. */
+/* Ranks whose counts agree are seen at most so many steps plus so much time apart: one may be a little ahead of its
+ * device. */
 #define APART_STEPS 3
 #define APART_NS 20000000ull
-/* What collectors may need to be switched on, so that no rank comes late: a warm-up lasts that long at least. */
+/* How long it may take to switch collectors on. A warm-up lasts at least so long, so that no rank is late. */
 #define ENABLE_NS 200000000ull
 #define ENABLE_CUDA_NS 500000000ull
-/* Beyond that an agent's number is no count of steps. */
+/* A larger number from an agent is not a count of steps. */
 #define STEPS_MOST (1ull << 52)
 
 static uint64_t steps_of(const struct process *process)
@@ -51,7 +53,8 @@ static uint64_t reach_of(const struct server *server, size_t targets, bool again
 	return again ? REACH_AGAIN * reach : reach;
 }
 
-/* The first step that can be recorded where `ended` have ended: the one under way is no whole one. */
+/* The first step that can be recorded when `ended` steps have ended. The step under way cannot: it has begun
+ * already. */
 static uint64_t first_step(const struct trigger_request *request, const struct schedule *schedule, uint64_t ended)
 {
 	uint64_t multiple = request->at_multiple, step = ended + 2 + schedule_record_at(schedule, 0);
@@ -216,7 +219,7 @@ void together_fill(struct trigger *trigger, const struct process *process, const
 		arm->at_step = first_step(request, &schedule, expected(process, clock_monotonic(), reach));
 		arm->at_multiple = request->at_multiple;
 	} else if (request->descendants && !request->at_step) {
-		/* Where the agent is not ready in time it takes the next step. */
+		/* If the agent is not ready in time, it takes the next step. */
 		arm->at_step = first_step(request, &schedule, steps_of(process));
 		arm->at_multiple = 1;
 	}
@@ -257,7 +260,7 @@ static void name_job(const struct together *together, char *text, size_t bytes)
 	snprintf(text, bytes, "%u ranks of %s%s", together->armed, *together->job ? "job " : "one job", together->job);
 }
 
-/* Chooses a number once more, further ahead. Processes that were in time record already, and go on. */
+/* Chooses a number again, further ahead. Processes that were in time record already, and go on. */
 static void choose_again(struct trigger *trigger, struct together *together)
 {
 	uint64_t now = clock_monotonic(), reach = reach_of(trigger->server, together->armed, true),

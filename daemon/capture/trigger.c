@@ -67,7 +67,7 @@ void trigger_answered(struct trigger *trigger, struct capture *capture, enum err
 		trigger->armed++;
 		trigger->target = capture->facts.who;
 		trigger->targets++;
-		/* What is done to another user's process has a line of its own, where the owner finds it. */
+		/* Recording another user's process has a line of its own, where that user finds it. */
 		bool another = trigger->by.uid != capture->facts.who.uid && request->pid_count != 1;
 		if (another || !trigger->unnoted)
 			reply_audit_target(trigger, &capture->facts.who, ERROR_NONE);
@@ -97,11 +97,11 @@ void trigger_captured(struct trigger *trigger, const struct capture *capture)
 	reply_row(trigger, row);
 	trigger->running--;
 	trigger->stored++;
-	/* Another cycle may be asked for by the tick only while the last one runs, so what is settled stays so. */
+	/* The tick asks for another cycle only while the last one runs, so a settled trigger stays settled. */
 	settle(trigger);
 }
 
-/* Nobody is left who might answer. Returns true where the trigger is gone. */
+/* If no answer is awaited any more, tells what came of it. Returns true where the trigger is gone. */
 static bool answered(struct trigger *trigger)
 {
 	if (trigger->waiting)
@@ -124,7 +124,7 @@ void trigger_arm_more(struct server *server)
 
 void trigger_tick(struct trigger *trigger, uint64_t now)
 {
-	/* A client that waits for a process asks the next daemon. */
+	/* A client that waits for a process asks the next daemon again. */
 	if (trigger->server->handing_off)
 		return;
 	if (trigger->root && trigger->wait_until && now > trigger->looked_at + LOOK_NS && !targets_may_come(trigger)) {
@@ -151,7 +151,7 @@ void trigger_unfollow(struct conn *conn)
 			continue;
 		trigger->conn = NULL;
 		conn->follows = false;
-		/* Nobody is left to be told of what starts later. */
+		/* Nobody is left to be told of processes that start later. */
 		trigger->wait_until = 0;
 	}
 }

@@ -137,7 +137,7 @@ void reply_refused(struct trigger *trigger, const struct process *process, int32
 	error_text(error, own ? detail : error == ERROR_NOT_YOURS ? "that process" : number, text);
 	cJSON *row = reply_target(trigger, error == ERROR_NOT_YOURS ? NULL : process, shown, error);
 	cJSON_AddStringToObject(row, "message", text);
-	/* A pid of another namespace is no number here. */
+	/* A pid of another namespace means nothing here. */
 	bool known = process || trigger->pid_namespace == trigger->server->pid_namespace;
 	struct identity target = {.uid = (uid_t)-1};
 	if (known) {

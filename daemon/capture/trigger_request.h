@@ -15,7 +15,8 @@ struct trigger_request {
 	int32_t *pids; /* owned */
 	size_t pid_count;
 	bool all;
-	bool descendants;	       /* the caller, what it becomes, and what it starts: named before they run */
+	bool descendants;	       /* the caller, the program that it becomes, and all that this starts; the
+				        * programs do not run yet */
 	char name[REQUEST_TEXT_BYTES]; /* glob; empty = none */
 	char job[REQUEST_TEXT_BYTES];
 
@@ -23,7 +24,7 @@ struct trigger_request {
 	struct schedule schedule;
 	uint32_t collectors;  /* bit set of enum collector */
 	uint32_t options;     /* bit set of enum arm_option */
-	uint32_t stacks_rate; /* 0 = as is usual */
+	uint32_t stacks_rate; /* 0 = the usual rate */
 	char step_range[REQUEST_TEXT_BYTES], step_operator[REQUEST_TEXT_BYTES], step_optimizer[REQUEST_TEXT_BYTES];
 	uint32_t batches; /* enum batches; 0 = they are not the steps */
 	char label[REQUEST_TEXT_BYTES];

@@ -19,8 +19,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ARMs go out in portions, of which the loop makes one a turn and serves others in between: so many at least, and no more than there is time
- * for; and so many at most wait for an answer, as agents share processors, too, and each has its time from its ARM on. */
+/* ARMs are sent in portions of at least PORTION_LEAST. In one turn the loop sends portions for PORTION_NS, then serves
+ * others. At most UNANSWERED_MOST ARMs wait for an answer: agents share processors, and each agent's time to answer
+ * begins with its ARM. */
 #define PORTION_LEAST 16
 #define PORTION_NS 3000000ull
 #define UNANSWERED_MOST 1024
@@ -65,7 +66,7 @@ static enum error why_not(const struct trigger *trigger, const struct process *p
 	return ERROR_NONE;
 }
 
-/* Where the serial stands, or would. */
+/* The index at which the serial is, or would be. */
 static size_t tried_at(const struct trigger *trigger, uint64_t serial)
 {
 	return ARRAY_BEFORE(trigger->tried_count, at, trigger->tried[at] < serial);
@@ -88,7 +89,7 @@ static bool remember_tried(struct trigger *trigger, const struct process *proces
 	return true;
 }
 
-/* It shows no steps. A user who gives a job or a name does not mean it. */
+/* The process shows no steps. A user who names a job, or processes by their name, does not mean it. */
 static void leave_out(struct trigger *trigger, const struct process *process)
 {
 	const char *role = family_role_word(family_role(process));
@@ -107,7 +108,8 @@ static void arm(struct trigger *trigger, struct process *process, struct togethe
 	if (was_tried(trigger, process))
 		return;
 	enum error error = why_not(trigger, process, &detail);
-	/* A job that has just started has shown no step yet: whoever waits for it waits for that too. */
+	/* A job that has just started has shown no step yet: a client that waits for the job waits for its first steps,
+	 * too. */
 	if (error == ERROR_NO_STEPS && trigger->wait_until) {
 		if (trigger->dry_run)
 			dry_run_wait(trigger, process);
@@ -202,7 +204,7 @@ void targets_arm_some(struct trigger *trigger)
 		live_arm_more(trigger->server);
 }
 
-/* Arms those that are not on the way already. Takes over the list, and reorders it. */
+/* Arms these processes, unless others are still being armed. Takes over the list, and reorders it. */
 static void arm_all(struct trigger *trigger, struct process **processes, size_t count)
 {
 	if (targets_to_arm(trigger)) {
@@ -320,7 +322,8 @@ void targets_arm_pids(struct trigger *trigger, const struct conn *conn)
 		if (process)
 			found[count++] = process;
 	}
-	/* Processes that exist come first. The reply has the first refusal, and "not yours" says more than "no such process". */
+	/* Processes that exist come first. The reply gives the first refusal, and "not yours" says more than "no such
+	 * process". */
 	bool out_of_memory = !found;
 	if (found)
 		arm_all(trigger, found, count);

@@ -1,4 +1,5 @@
-/* trigger_targets.h - whom a trigger means, who of them can be recorded, and ARMs in portions. Loop's thread. */
+/* trigger_targets.h - finds the processes that a trigger means, and those of them that can be recorded; sends ARMs in
+ * portions. Loop's thread. */
 #ifndef PROFD_DAEMON_CAPTURE_TRIGGER_TARGETS_H
 #define PROFD_DAEMON_CAPTURE_TRIGGER_TARGETS_H
 
@@ -10,15 +11,16 @@ void targets_arm_pids(struct trigger *trigger, const struct conn *conn);
 void targets_arm_matching(struct trigger *trigger);
 /* For a trigger on what a process starts: is that process, or something registered that it has started, alive? */
 bool targets_may_come(const struct trigger *trigger);
-/* How many are still to be sent an ARM. */
+/* How many processes are still to be sent an ARM. */
 size_t targets_to_arm(const struct trigger *trigger);
-/* May one be sent now? */
+/* May an ARM be sent now? */
 bool targets_may_arm(const struct trigger *trigger);
-/* Sends what there is time for in one turn of the loop; the rest follows in later turns, or when agents have answered. */
+/* Sends as many ARMs as there is time for in one turn of the loop; the rest follow in later turns, or when agents have
+ * answered. */
 void targets_arm_some(struct trigger *trigger);
 /* A process has registered, or tells something new: does a waiting trigger want it? */
 void targets_offer(struct process *process);
-/* It must not be armed any more. */
+/* The process is gone: it must not be armed any more. */
 void targets_process_gone(const struct process *process);
 /* No further process is armed. */
 void targets_stop(struct trigger *trigger);

@@ -3,7 +3,7 @@
 #include "catalogue.h"
 #include "daemon/core/quota.h"
 
-/* Questions of one user that the catalogue has at a time. */
+/* The catalogue has at most this many questions of one user at a time. */
 #define QUESTIONS_USER 8
 
 bool catalogue_ask(struct server *server, struct quota_user *user, struct work *work)

@@ -25,7 +25,7 @@ struct put {
 	struct audit_row row;
 };
 
-/* A value that may hold blanks, between quotes. */
+/* Escapes a value that is written between quotes. */
 static void quoted(char *to, size_t to_bytes, const char *from)
 {
 	size_t at = 0;
@@ -81,7 +81,7 @@ static void submit(struct server *server, const struct audit_entry *entry)
 		put->keep = server->config.audit_lines;
 		put->row = row;
 	}
-	/* Where the catalogue does not keep up it takes no more lines. The journal has the line all the same. */
+	/* If the catalogue does not keep up it takes no more lines. The journal has the line nevertheless. */
 	if (!put || !catalogue_submit(catalogue_of(server), &put->work)) {
 		write_line(&row);
 		free(put);

@@ -1,6 +1,6 @@
-/* audit.h - the audit log: who did what to whose process or capture, when, and what came of it. Each is a line in the
- * journal, and one in the catalogue (`profd audit`). Where one user causes too many lines in a minute, the rest are
- * counted and told as one line. Loop's thread; the catalogue's thread writes the lines. */
+/* audit.h - the audit log: who did what to whose process or capture, when, and with what result. Each action is a line
+ * in the journal, and a row in the catalogue (`profd audit`). If one user causes too many lines in a minute, the rest
+ * are counted and written as one line. Loop's thread; the catalogue's thread writes the lines. */
 #ifndef PROFD_DAEMON_CATALOGUE_AUDIT_H
 #define PROFD_DAEMON_CATALOGUE_AUDIT_H
 
@@ -20,7 +20,7 @@ struct audit_entry {
 	struct quota_user *user; /* NULL: not limited */
 	bool trusted;		 /* root, the group profd: not limited */
 	bool refused;
-	const char *action, *outcome; /* words that live for ever */
+	const char *action, *outcome; /* static words */
 	const char *subject;	      /* a capture, a trigger, a sentence; copied */
 	pid_t target_pid;	      /* as the daemon sees it; 0: none */
 	uid_t target_uid;	      /* its owner; (uid_t)-1: not known, or no target */
@@ -33,9 +33,9 @@ void audit_done(struct conn *conn, const char *action, const char *subject, cons
 void audit_refused(struct conn *conn, const char *action, const char *subject, enum error error, pid_t target_pid,
 		   uid_t target_uid);
 
-/* Tells what was left out, of each user whose minute is over. For the tick; at the end with `now` UINT64_MAX. */
+/* Writes what was left out, for each user whose minute is over. For the tick; at the end with `now` UINT64_MAX. */
 void audit_tick(struct server *server, uint64_t now);
-/* Is there something left out that the tick has to tell? */
+/* Is there something left out that the tick has to write? */
 bool audit_waits(const struct server *server);
 /* The owner of a process that is not registered; (uid_t)-1: there is no such process. */
 uid_t audit_owner(pid_t pid);

@@ -56,7 +56,7 @@ int catalogue_audit_list(struct catalogue *catalogue, const struct audit_filter 
 		row->target_pid = (pid_t)sqlite3_column_int64(s, 7);
 		bool known = sqlite3_column_type(s, 8) != SQLITE_NULL;
 		row->target_uid = known ? (uid_t)sqlite3_column_int64(s, 8) : (uid_t)-1;
-		/* A user's name may come over a network. On this thread nobody is harmed by the wait. */
+		/* Looking up a user's name may need the network. On this thread the wait delays nobody. */
 		user_name(row->uid, row->user, sizeof row->user);
 		if (known)
 			user_name(row->target_uid, row->target_user, sizeof row->target_user);

@@ -22,7 +22,7 @@ struct audit_row {
 };
 
 struct audit_filter {
-	bool all; /* else what `uid` did, and what was done to their processes */
+	bool all; /* else what `uid` did, and what was done to that user's processes */
 	uid_t uid;
 	uid_t by_uid;	 /* (uid_t)-1: anybody */
 	char action[16]; /* empty: any */
@@ -30,7 +30,7 @@ struct audit_filter {
 	uint64_t before; /* only numbers below */
 };
 
-/* Adds a line. Every now and then deletes what is beyond `keep`: the oldest lines of the user who has most, so that one
+/* Adds a line. Every now and then deletes the lines beyond `keep`: the oldest of the user who has most, so that one
  * user's many lines do not displace those of others. 0 or a negative errno. */
 int catalogue_audit_put(struct catalogue *catalogue, const struct audit_row *row, uint64_t keep);
 /* Newest first; how many, or a negative errno. */

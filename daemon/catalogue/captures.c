@@ -104,7 +104,7 @@ static void read_row(sqlite3_stmt *s, struct capture_facts *ret)
 	ret->reason_code = catalogue_reason_from_word((const char *)sqlite3_column_text(s, 25));
 	catalogue_column_text(s, 26, ret->who.pids, sizeof ret->who.pids);
 	ret->pinned = sqlite3_column_int(s, 27) != 0;
-	/* A user's name may come over a network. On this thread nobody is harmed by the wait. */
+	/* Looking up a user's name may need the network. On this thread the wait delays nobody. */
 	user_name(ret->who.uid, ret->who.user, sizeof ret->who.user);
 }
 
@@ -132,7 +132,7 @@ void catalogue_bind_filter(sqlite3_stmt *s, const struct catalogue_filter *filte
 	sqlite3_bind_int64(s, 7, (int64_t)filter->before);
 	sqlite3_bind_int64(s, 8, room);
 	sqlite3_bind_int64(s, 9, (int64_t)filter->trigger);
-	/* As namespaces.c writes them. */
+	/* In the form in which namespaces.c writes them. */
 	char inner[40] = "";
 	if (!filter->own)
 		snprintf(inner, sizeof inner, " %" PRIu64 ":%d ", filter->pid_namespace, filter->pid);

@@ -18,14 +18,14 @@ int catalogue_put_capture(struct catalogue *catalogue, const struct capture_fact
 int catalogue_put_after(struct catalogue *catalogue, uint64_t number, uint64_t step_after);
 /* 1 with *ret, 0 where there is none, or a negative errno. */
 int catalogue_get(struct catalogue *catalogue, uint64_t number, struct capture_facts *ret);
-/* The summary that stands in a finished capture's file (free() it), NULL where there is none. */
+/* The summary in a finished capture's file (free() it); NULL: there is none. */
 char *catalogue_read_summary(struct catalogue *catalogue, uint64_t number);
 
 struct catalogue_filter {
 	bool all; /* of every user */
 	uid_t uid;
 	pid_t pid;		/* 0 = any */
-	bool own;		/* it is one of the daemon's own pid namespace */
+	bool own;		/* `pid` is one of the daemon's own pid namespace */
 	uint64_t pid_namespace; /* else of this one */
 	char name[128], job[128], label[128];
 	uint64_t before;  /* only numbers below */
@@ -35,7 +35,7 @@ struct catalogue_filter {
 int catalogue_list(struct catalogue *catalogue, const struct catalogue_filter *filter, struct capture_facts *rows,
 		   unsigned room);
 
-/* What of a filter `captures` and `deleted` have in common; ?7 is `before`, ?8 `room`, ?9 the trigger. */
+/* The part of a filter that is the same for `captures` and `deleted`; ?7 is `before`, ?8 `room`, ?9 the trigger. */
 #define CATALOGUE_FILTER                                                                                               \
 	"(?1 OR uid = ?2) AND (?3 = 0 OR iif(?10 = '', pid = ?3, instr(pids, ?10))) AND (?4 = '' OR name GLOB ?4) "    \
 	"AND (?5 = '' OR job GLOB ?5) AND (?6 = '' OR label GLOB ?6)"

@@ -1,5 +1,5 @@
-/* catalogue.c - see catalogue.h. Threads: the catalogue's own, but for submit, init and deinit. Lock: catalogue->lock for
- * the queue. */
+/* catalogue.c - see catalogue.h. Threads: the catalogue's own, except for submit, start, deinit and waiting. Lock:
+ * catalogue->lock for the queue. */
 #include "catalogue.h"
 #include "sql.h"
 #include "daemon/core/rooms.h"
@@ -7,7 +7,7 @@
 #include <signal.h>
 #include <string.h>
 
-/* More than this many pieces wait only where the disk is stuck. */
+/* More pieces than this wait only if the disk is stuck. */
 #define WAITING_MAX 20000
 
 struct catalogue *catalogue_of(const struct server *server)
@@ -15,7 +15,7 @@ struct catalogue *catalogue_of(const struct server *server)
 	return room_state(server, ROOM_CATALOGUE);
 }
 
-/* All that waits in one transaction: its fsync is paid once. */
+/* All that waits is done in one transaction, with one fsync. */
 static void *catalogue_thread(void *argument)
 {
 	struct catalogue *catalogue = argument;

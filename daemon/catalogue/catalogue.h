@@ -1,7 +1,7 @@
-/* catalogue.h - catalogue.db: its thread, and the queue of what is to be done there. The loop never waits for a disk:
- * pieces of work run in order on that one thread, as many as wait in one transaction, and their `done` is called on the
- * loop's thread after the commit. What the rows are: captures.h, deleted.h, history.h, audit_rows.h, recovery_rows.h.
- * Their functions are for work that runs on that thread, or for the start, before the thread exists. */
+/* catalogue.h - catalogue.db: its thread, and the queue of that thread's work, so that the loop never waits for a disk.
+ * Pieces of work run in order on that one thread; all that wait run in one transaction, and their `done` is called on
+ * the loop's thread after the commit. The rows: captures.h, deleted.h, history.h, audit_rows.h, recovery_rows.h. The
+ * functions there are for work that runs on that thread, or for the start, before the thread exists. */
 #ifndef PROFD_DAEMON_CATALOGUE_CATALOGUE_H
 #define PROFD_DAEMON_CATALOGUE_CATALOGUE_H
 
@@ -25,7 +25,7 @@ struct catalogue {
 	uint64_t audit_rows, history_rows; /* written since the start; its thread's */
 	struct work_outbox *outbox;
 	struct work_beat beat;
-	int failed_code; /* what was last said, and when (CLOCK_MONOTONIC ns) */
+	int failed_code; /* the error that was last logged, and when (CLOCK_MONOTONIC ns) */
 	uint64_t failed_at;
 	uint64_t deleted_at; /* CLOCK_REALTIME ns of the newest row of `deleted` */
 };
@@ -36,7 +36,7 @@ struct catalogue *catalogue_of(const struct server *server);
 int catalogue_start(struct catalogue *catalogue, struct work_outbox *outbox);
 /* Does what still waits, then closes. */
 void catalogue_deinit(struct catalogue *catalogue);
-/* Loop's thread. Takes the work; false (work not taken) where so much waits that the disk must be stuck. */
+/* Loop's thread. Takes the work; false (work not taken) if so much waits that the disk must be stuck. */
 bool catalogue_submit(struct catalogue *catalogue, struct work *work);
 
 /* Loop's thread: how many pieces wait. */

@@ -23,7 +23,7 @@ static void read_kept(sqlite3_stmt *s, void *row)
 
 int catalogue_kept(struct catalogue *catalogue, struct kept **ret, size_t *ret_count)
 {
-	/* All of it stands in the index captures_kept. */
+	/* All these columns are in the index captures_kept. */
 	int error;
 	*ret = catalogue_collect(catalogue,
 				 "SELECT id, uid, bytes, finished, pinned FROM captures WHERE finished IS NOT NULL "
@@ -126,7 +126,7 @@ static void read_deleted(sqlite3_stmt *s, struct deleted_facts *ret)
 	ret->by = (uid_t)catalogue_column_number(s, 13);
 	catalogue_column_text(s, 14, ret->reason, sizeof ret->reason);
 	catalogue_column_text(s, 15, ret->pids, sizeof ret->pids);
-	/* A user's name may come over a network. On this thread nobody is harmed by the wait. */
+	/* Looking up a user's name may need the network. On this thread the wait delays nobody. */
 	user_name(ret->uid, ret->user, sizeof ret->user);
 	if (!ret->by_daemon)
 		user_name(ret->by, ret->by_user, sizeof ret->by_user);

@@ -1,5 +1,5 @@
-/* deleted.h - which captures may be deleted and which are pinned; deleting one; and what the catalogue remembers of those
- * that are deleted. The catalogue's thread. */
+/* deleted.h - which captures may be deleted and which are pinned; deleting one; and what the catalogue keeps about
+ * deleted ones. The catalogue's thread. */
 #ifndef PROFD_DAEMON_CATALOGUE_DELETED_H
 #define PROFD_DAEMON_CATALOGUE_DELETED_H
 
@@ -11,11 +11,11 @@ int catalogue_kept(struct catalogue *catalogue, struct kept **ret, size_t *ret_c
 /* When the oldest capture that is not pinned was finished, CLOCK_REALTIME ns; 0 = there is none. */
 uint64_t catalogue_oldest(struct catalogue *catalogue);
 int catalogue_pin(struct catalogue *catalogue, uint64_t number, bool pinned);
-/* Deletes the file, and makes of the row one of `deleted`. `by` NULL: the daemon does it. */
+/* Deletes the file, and moves the row to the table `deleted`. `by` NULL: the daemon does it. */
 int catalogue_remove(struct catalogue *catalogue, uint64_t number, const uid_t *by, const char *reason);
 /* The same where the file is gone already. */
 int catalogue_forget(struct catalogue *catalogue, uint64_t number, const uid_t *by, const char *reason);
-/* Forgets all deletions but the newest `lines`. */
+/* Deletes all rows of `deleted` except the newest `lines`. */
 int catalogue_trim_deleted(struct catalogue *catalogue, uint64_t lines);
 
 struct deleted_facts {
@@ -31,7 +31,7 @@ struct deleted_facts {
 	char pids[PIDS_BYTES]; /* as in struct identity */
 	char host[64], name[64], job[128], label[LABEL_BYTES], reason[REASON_BYTES];
 };
-/* Newest deletion first, filter->before being a time (at); else as catalogue_list. */
+/* Newest deletion first. filter->before is a time (at) here; else as catalogue_list. */
 int catalogue_list_deleted(struct catalogue *catalogue, const struct catalogue_filter *filter,
 			   struct deleted_facts *rows, unsigned room);
 /* As catalogue_get. */

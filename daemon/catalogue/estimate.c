@@ -9,10 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Captures of one process that are looked at, the newest: each is a file that is opened. */
+/* Only the newest captures are looked at: for each a file is opened. */
 #define CAPTURES_MOST 16
 
-/* The kinds of collectors for which an option of the agent's means something. */
+/* The collectors for which an option of the agent's has a meaning. */
 #define OF_CUPTI (1u << COLLECTOR_CUPTI)
 #define OF_STACKS (1u << COLLECTOR_PYTHON)
 
@@ -28,8 +28,8 @@ static double number_of(const cJSON *object, const char *key)
 	return cJSON_IsNumber(item) ? item->valuedouble : 0;
 }
 
-/* Was the request of that capture's trigger the same, but for its collectors, schedule and targets? A request that is not kept, or not
- * whole, says nothing. */
+/* Was the request of that capture's trigger the same, except for its collectors, schedule and targets? A request that
+ * is not kept, or not whole, does not count as the same. */
 static bool is_comparable(const char *text, const struct estimate_question *question)
 {
 	cJSON *request = text ? cJSON_Parse(text) : NULL;
@@ -56,7 +56,8 @@ static unsigned bit_of(const cJSON *row)
 	return COLLECTOR_COUNT;
 }
 
-/* What its summary says of its collectors. `known` are those of which a newer capture has said whether they are on. */
+/* Reads what its summary says of its collectors. `known`: the collectors of which a newer capture has shown whether
+ * they are on. */
 static void read_collectors(const cJSON *summary, struct estimate_figures *figures, uint32_t *known,
 			    const struct estimate_question *question, struct estimate *ret)
 {
@@ -80,7 +81,7 @@ static void read_collectors(const cJSON *summary, struct estimate_figures *figur
 	}
 }
 
-/* If a collector was not on, what else it records will not be recorded either. */
+/* If a collector was not on, its parts will not be recorded either. */
 static void add_parts(const struct estimate_question *question, uint32_t known, struct estimate *ret)
 {
 	uint32_t whole = ret->off;
@@ -102,7 +103,7 @@ static void keep(struct estimate_figures *best, const struct estimate_figures *o
 		*best = *other;
 }
 
-/* A capture bounds the cost if it had all that would be on, or nothing else. */
+/* A capture bounds the cost if it had all collectors that would be on, or no others. */
 static void judge(const struct estimate_question *question, const struct estimate_figures *one, struct estimate *ret)
 {
 	uint32_t on = question->collectors & ~ret->off;
@@ -168,7 +169,7 @@ int catalogue_estimate(struct catalogue *catalogue, const struct estimate_questi
 			take(catalogue, &one, &known, question, ret);
 		else
 			ret->others++;
-		/* One whose file cannot be read has asked for nothing. */
+		/* A capture whose file cannot be read has no collectors in `wanted`. */
 		if (one.wanted)
 			seen[count++] = one;
 	}

@@ -1,5 +1,5 @@
-/* estimate.h - what a recording would cost a process, by the finished captures of this very process, or of others that ran the same command. The
- * catalogue's thread. */
+/* estimate.h - what a recording would cost a process, as told by finished captures of this very process, or of others
+ * that ran the same command. The catalogue's thread. */
 #ifndef PROFD_DAEMON_CATALOGUE_ESTIMATE_H
 #define PROFD_DAEMON_CATALOGUE_ESTIMATE_H
 
@@ -7,13 +7,13 @@
 
 struct catalogue;
 
-/* Which process, and what would be recorded of it. Only captures count whose steps were ended in the same way, and
- * whose options for what is to be recorded are the same. */
+/* Which process, and what would be recorded of it. A capture counts only if the ends of its steps were found in the
+ * same way, and its options for what is recorded are the same. */
 struct estimate_question {
 	pid_t pid;
 	uint64_t start_time;
 	uid_t uid;
-	char command[sizeof((struct identity *)0)->command]; /* another after exec: then it is another program */
+	char command[sizeof((struct identity *)0)->command]; /* after exec it is another one, as of another program */
 	uint32_t collectors;				     /* bit set of enum collector */
 	uint32_t options;				     /* bit set of enum arm_option */
 	uint32_t stacks_rate;
@@ -30,13 +30,14 @@ struct estimate_figures {
 
 #define ESTIMATE_SENTENCE_BYTES 192
 struct estimate {
-	unsigned captures; /* complete ones that were looked at; of some the reason why they do not count: */
-	unsigned others;   /* their steps are others, or their options */
+	unsigned captures; /* complete ones that were looked at; of these do not count: */
+	unsigned others;   /* those with other steps or options */
 	/* The newest capture with exactly the collectors that would be on. Otherwise two: of the captures with more,
 	 * the one with the fewest more (this would cost at most what that did); of the captures with fewer, the one
 	 * with the most. */
 	struct estimate_figures same, more, fewer;
-	/* Collectors that are asked for, and were not on in the newest capture that asked for them; and what was said of it. */
+	/* Collectors that are asked for, and were not on in the newest capture that asked for them; that capture, and
+	 * its sentence on why. */
 	uint32_t off;
 	uint64_t off_number[COLLECTOR_COUNT];
 	char off_sentence[COLLECTOR_COUNT][ESTIMATE_SENTENCE_BYTES];
@@ -45,7 +46,8 @@ struct estimate {
 /* By which captures. */
 enum estimate_by {
 	ESTIMATE_BY_PROCESS,
-	ESTIMATE_BY_COMMAND, /* those of other processes of the user's that ran the same command, earlier or as other ranks */
+	ESTIMATE_BY_COMMAND, /* captures of the user's other processes that ran the same command, earlier or as other
+			      * ranks */
 	ESTIMATE_WAYS
 };
 

@@ -13,7 +13,7 @@
 struct user {
 	uid_t uid;
 	uint64_t bytes, captures;
-	size_t first, last; /* rows that are left, oldest first, linked by kept.next */
+	size_t first, last; /* the remaining rows that are not pinned, oldest first, linked by kept.next */
 };
 
 struct choice {
@@ -82,7 +82,7 @@ static bool load(struct choice *choice, size_t count)
 	return true;
 }
 
-/* Chooses the capture that `at` links. False where there is none, or where `room` is used up. */
+/* Chooses the capture to which `at` points. False: there is none, or `room` is used up. */
 static bool take_at(struct choice *choice, struct user *user, size_t *at, enum eviction_reason reason, uint64_t had)
 {
 	size_t index = *at;
@@ -103,7 +103,7 @@ static bool take_at(struct choice *choice, struct user *user, size_t *at, enum e
 	return true;
 }
 
-/* Chooses the user's oldest capture. False also where it is held. */
+/* Chooses the user's oldest capture. False also if it is held. */
 static bool take(struct choice *choice, struct user *user, enum eviction_reason reason, uint64_t had)
 {
 	if (user->first != NONE && choice->rows[user->first].held) {
@@ -113,7 +113,7 @@ static bool take(struct choice *choice, struct user *user, enum eviction_reason 
 	return take_at(choice, user, &user->first, reason, had);
 }
 
-/* For the disk: the oldest one that is not held, or not any more. */
+/* For the disk: the oldest capture that is not held, or no longer. */
 static bool take_for_disk(struct choice *choice, struct user *user, uint64_t now)
 {
 	size_t *at = &user->first;
@@ -128,7 +128,7 @@ static void by_age(struct choice *choice, const struct eviction_limits *limits)
 {
 	for (size_t i = 0; i < choice->user_count; i++) {
 		struct user *user = &choice->users[i];
-		/* Where the clock was set back nothing is too old. */
+		/* If the clock was set back, nothing is too old. */
 		while (user->first != NONE && choice->rows[user->first].finished < limits->now &&
 		       limits->now - choice->rows[user->first].finished >= limits->age)
 			if (!take(choice, user, EVICTION_AGE, limits->now - choice->rows[user->first].finished))
@@ -186,7 +186,7 @@ static void by_whole(struct choice *choice, const struct eviction_limits *limits
 	going = true;
 	while (going && choice->missing) {
 		struct user *user = largest(choice, false);
-		/* Captures without a file free no room: where only such are left, it ends. */
+		/* Captures without a file free no room: if only such are left, this ends. */
 		going = user && user->bytes && take_for_disk(choice, user, limits->now);
 	}
 	choice->rest.missing = choice->missing;

@@ -20,7 +20,7 @@ void catalogue_history_grown(struct catalogue *catalogue)
 
 uint64_t catalogue_last_trigger(struct catalogue *catalogue)
 {
-	/* Captures name their triggers, also where a damaged catalogue has lost the rows of triggers. */
+	/* Captures name their triggers, even if a damaged catalogue has lost the rows of triggers. */
 	return catalogue_number(catalogue,
 				"SELECT max(coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'triggers'), 0), "
 				"coalesce((SELECT max(trigger) FROM captures), 0))");

@@ -12,7 +12,8 @@ uint64_t catalogue_last_trigger(struct catalogue *catalogue);
 int catalogue_put_trigger(struct catalogue *catalogue, uint64_t number, uid_t uid, pid_t pid, const char *request);
 int catalogue_put_process(struct catalogue *catalogue, const struct identity *who);
 int catalogue_process_gone(struct catalogue *catalogue, pid_t pid, uint64_t start_time);
-/* A row has come into `processes` or `triggers`: every now and then the oldest beyond what is kept are deleted. */
+/* A row has been added to `processes` or `triggers`: every now and then deletes the oldest rows beyond the number that
+ * is kept. */
 void catalogue_history_grown(struct catalogue *catalogue);
 
 #endif

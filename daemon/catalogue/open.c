@@ -59,7 +59,7 @@ static int migrate(struct catalogue *catalogue, uint64_t version)
 	return error;
 }
 
-/* SQLite itself goes on where its log is a pipe or a device, and loses what is written there. */
+/* SQLite itself would go on with a pipe or a device as its log, and lose what is written there. */
 static bool are_files(const char *path, char *sentence, size_t sentence_bytes)
 {
 	static const char *const suffixes[] = {"", "-wal", "-shm", "-journal"};
@@ -68,7 +68,8 @@ static bool are_files(const char *path, char *sentence, size_t sentence_bytes)
 		struct stat facts;
 		snprintf(one, sizeof one, "%s%s", path, suffixes[i]);
 		if (lstat(one, &facts) == 0 && !S_ISREG(facts.st_mode)) {
-			snprintf(sentence, sentence_bytes, "cannot use %s: it is no file; move it away", one);
+			snprintf(sentence, sentence_bytes, "cannot use %s: it is not a regular file; move it away",
+				 one);
 			return false;
 		}
 	}
@@ -95,7 +96,7 @@ static int open_file(struct catalogue *catalogue, const char *path, char *senten
 	return error;
 }
 
-/* Empty where the file is sound; else what is wrong with it. */
+/* Tells what is wrong with the file; empty: it is sound. */
 static void find_damage(struct catalogue *catalogue, char *ret, size_t ret_bytes)
 {
 	sqlite3_stmt *s = NULL;

@@ -140,11 +140,10 @@ static void see(struct scan *scan, const char *name)
 	else if (ours && strcmp(end, ".partial-journal") == 0 && exists(scan, number, ".partial"))
 		return; /* its rollback */
 	else if (ours && strcmp(end, ".partial-journal") == 0)
-		remove_leftover(scan, name); /* of nothing that is still there */
+		remove_leftover(scan, name); /* its .partial file is gone */
 	else if (ours &&
 		 (strcmp(end, ".db-journal") == 0 || strcmp(end, ".db-wal") == 0 || strcmp(end, ".db-shm") == 0))
-		scan->put_aside +=
-			recovery_put_aside(server, name, "a finished capture has none of its kind", path) == 0;
+		scan->put_aside += recovery_put_aside(server, name, "a finished capture has no such file", path) == 0;
 	else
 		log_line("%s/%s is no file of profd's: it is left alone", server->folder_path, name);
 }

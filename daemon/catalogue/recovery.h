@@ -1,5 +1,5 @@
 /* recovery.h - at the start, makes the store's files and the catalogue's rows agree again, whatever ended the last
- * daemon. What may be somebody's data is never deleted: it is moved into <store>/lost, and the log says so. */
+ * daemon. A file that may hold somebody's data is never deleted: it is moved into <store>/lost, and the log says so. */
 #ifndef PROFD_DAEMON_CATALOGUE_RECOVERY_H
 #define PROFD_DAEMON_CATALOGUE_RECOVERY_H
 
@@ -12,7 +12,7 @@ struct server;
 uint64_t recovery_run(struct server *server);
 
 /* Moves captures/<name> to <store>/lost, under a name that is free there. *ret_path: where it is now. 0, or a negative
- * errno and the file stays where it is; `why` is for the log, which is told in either case. */
+ * errno and the file stays where it is. `why` is for the log, which has a line in either case. */
 #define RECOVERY_PATH_BYTES 600
 int recovery_put_aside(struct server *server, const char *name, const char *why, char ret_path[RECOVERY_PATH_BYTES]);
 

@@ -61,7 +61,7 @@ static int check_header(int fd, uint64_t size, char *why, size_t why_bytes)
 		return -EPROTO;
 	}
 	if (n < (ssize_t)sizeof header || memcmp(header, "SQLite format 3", 16) != 0) {
-		snprintf(why, why_bytes, "it is no SQLite database");
+		snprintf(why, why_bytes, "it is not a SQLite database");
 		return -EPROTO;
 	}
 	uint64_t page = big_endian(header + 16, 2), pages = big_endian(header + 28, 4);
@@ -81,7 +81,8 @@ int catalogue_check_file(const struct catalogue *catalogue, uint64_t capture, st
 	snprintf(name, sizeof name, "%" PRIu64 ".db", capture);
 	int fd = openat(catalogue->folder, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK), error = 0;
 	if (fd < 0 || fstat(fd, ret) || !S_ISREG(ret->st_mode)) {
-		snprintf(why, why_bytes, "it cannot be read: %s", fd < 0 ? strerror(errno) : "it is no file");
+		snprintf(why, why_bytes, "it cannot be read: %s",
+			 fd < 0 ? strerror(errno) : "it is not a regular file");
 		error = -EPROTO;
 	} else {
 		error = check_header(fd, (uint64_t)ret->st_size, why, why_bytes);
@@ -142,7 +143,8 @@ static uint64_t one_number(sqlite3 *db, const char *sql)
 	return value;
 }
 
-/* The median, as the store computes it for the summary where it leaves no steps out; 0 where a file that is not ours has negative durations. */
+/* The median, as the store computes it for the summary when it leaves no steps out; 0 if a file that is not ours has
+ * negative durations. */
 #define MEDIAN_STEP                                                                                                        \
 	"SELECT max(avg(duration), 0) FROM (SELECT duration FROM steps ORDER BY duration LIMIT 2 - (SELECT count(*) FROM " \
 	"steps) % 2 OFFSET (SELECT (count(*) - 1) / 2 FROM steps))"

@@ -15,7 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* After so long, or so many captures, others who wait for the catalogue have their turn. */
+/* After so long, or so many captures, other work that waits for the catalogue has its turn. */
 #define LOOK_NS 100000000ull
 #define LOOK_EVICTIONS 256
 /* How long a follower may take to open the capture that it was told of. */
@@ -57,15 +57,15 @@ struct retention_work {
 	struct server *server;
 	struct eviction_limits limits;
 	uint64_t deleted_lines;
-	bool exceeded; /* a budget is, going by usage.h: rows are needed */
+	bool exceeded; /* a budget is exceeded, as usage.h has it: rows are needed */
 	uint64_t *held;
 	size_t held_count;
-	/* What came of it. */
+	/* The result. */
 	struct eviction_rest rest;
 	struct gone gone[LOOK_EVICTIONS];
 	size_t gone_count;
 	bool failed;
-	bool reserved;	/* what the next start on a full disk needs is kept */
+	bool reserved;	/* the room that the next start on a full disk needs is reserved */
 	bool exhausted; /* afterwards the disk is below its floor, and nothing more can be deleted */
 	struct space space;
 };
@@ -173,7 +173,7 @@ static int64_t look_run(struct work *work)
 	if (look->exceeded || limits->missing || old)
 		choose_and_remove(look);
 	catalogue_trim_deleted(catalogue_of(server), look->deleted_lines);
-	/* Tried once more as long as there was no room for it. */
+	/* Tried at each look, until there was room for it. */
 	if (!look->reserved)
 		look->reserved = space_reserve_keep(server->directory) != -ENOSPC;
 	if (look->gone_count)
@@ -285,7 +285,7 @@ static void looked(struct work *work)
 	retention->running = NULL;
 	retention->reserved = look->reserved;
 	retention->exhausted = look->exhausted;
-	/* Where the transaction failed the rows of deleted files are still there. The next look finds them. */
+	/* If the transaction failed, the rows of deleted files are still there. The next look finds them. */
 	if (!work->failed)
 		tell_gone(server, look);
 	if (!server->closing) {
@@ -388,7 +388,7 @@ bool retention_defers(struct conn *conn, retention_resume *resume, const char *p
 	struct server *server = conn->server;
 	struct space space;
 	space_look(server->folder, &retention_of(server)->floor, &space);
-	/* Where nothing can be deleted, waiting does not help. */
+	/* If nothing can be deleted, waiting does not help. */
 	if (!space_missing(&space) || !may_delete(server))
 		return false;
 	struct retention_deferred *deferred = calloc(1, sizeof *deferred + n + 1);
@@ -401,7 +401,7 @@ bool retention_defers(struct conn *conn, retention_resume *resume, const char *p
 	deferred->next = retention_of(server)->deferred;
 	retention_of(server)->deferred = deferred;
 	retention_look(server);
-	/* Where no look could be begun, nobody would serve the request later. */
+	/* If no look could be begun, nobody would serve the request later. */
 	if (!retention_of(server)->running)
 		serve_deferred(server);
 	return true;
@@ -420,7 +420,7 @@ bool retention_allows(const struct server *server, uid_t uid, char *sentence, si
 	struct space space;
 	char pinned[SPACE_TEXT_BYTES], limit[SPACE_TEXT_BYTES];
 	static const char advice[] =
-		"what is recorded now would be deleted at once; `profd unpin` some, or `profd rm` them";
+		"a capture recorded now would be deleted at once; `profd unpin` some, or `profd rm` them";
 	if (pinned_out(own.pinned_bytes, config->store_bytes_user)) {
 		snprintf(sentence, sentence_bytes,
 			 "pinned captures of that user take %s of the %s that one user may have: %s",

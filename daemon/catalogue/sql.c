@@ -13,7 +13,7 @@
 
 int catalogue_failed(struct catalogue *catalogue)
 {
-	/* What cannot be written is tried again and again. The log says it once a minute, not each time. */
+	/* A failed write is tried again and again; the log has it once a minute, not each time. */
 	int code = sqlite3_errcode(catalogue->db);
 	uint64_t now = clock_monotonic();
 	if (code != catalogue->failed_code || now > catalogue->failed_at + 60000000000u) {

@@ -65,7 +65,8 @@ static void take(struct server *server, int fd)
 	quota_user_unref(user);
 }
 
-/* The daemon is out of descriptors. One is kept for this case, so that who waits in the queue gets an answer. */
+/* The daemon is out of descriptors. One is kept for this case, so that a peer that waits in the queue gets an
+ * answer. */
 static bool turn_away(struct server *server)
 {
 	if (server->spare_fd < 0)

@@ -1,4 +1,4 @@
-/* accept.h - takes new connections: finds out who it is, what they may do, and whether there is a place. Loop's
+/* accept.h - takes new connections: finds out who the peer is, what it may do, and whether there is a place. Loop's
  * thread. */
 #ifndef PROFD_DAEMON_CORE_ACCEPT_H
 #define PROFD_DAEMON_CORE_ACCEPT_H

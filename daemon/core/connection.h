@@ -30,17 +30,17 @@ struct conn {
 	int events; /* that are polled for */
 	/* The peer's identity is decided when it connects, and stays. */
 	struct ucred peer;
-	bool admin;		/* root, or of the group profd; from the daemon's own pid namespace alone */
-	uint64_t pid_namespace; /* of a client, by which it reads and is told pids; see namespaces.h */
-	bool located;		/* that is known */
+	bool admin;		/* root, or of the group profd; only in the daemon's own pid namespace */
+	uint64_t pid_namespace; /* a client's, in which it gives and gets pids; see namespaces.h */
+	bool located;		/* pid_namespace is known */
 	struct quota_user *user;
-	bool counted; /* as one of the user's connections; else it is only told why not: */
+	bool counted; /* as one of the user's connections; else it is only told why it has no place: */
 	enum error refusal_error;
 	char *refusal;	    /* owned */
 	bool agent_counted; /* and as one of the user's agents */
 	enum conn_kind kind;
 	uint64_t since; /* CLOCK_MONOTONIC ns */
-	bool closed;	/* gone but for the references below */
+	bool closed;	/* closed, but there are still references */
 	unsigned references;
 	struct packet *first, *last;
 	size_t queued; /* bytes */
@@ -51,13 +51,13 @@ struct conn {
 
 	/* A client's request that is being served; it is not read from meanwhile. */
 	bool busy;
-	bool follows;			    /* it is only told of what goes on: an ending daemon does not wait for it */
+	bool follows;			    /* it only follows what goes on: an ending daemon does not wait for it */
 	void (*produce)(struct conn *conn); /* makes more rows when the queue runs low */
 	bool fetching;			    /* it waits for them: `produce` is not called meanwhile */
 };
 
-/* A connection that was accepted; takes fd. With an error it is only told why not (`refusal`, copied), in its own
- * language, once it has spoken. NULL where that cannot be: fd is closed then. */
+/* A connection that was accepted; takes fd. With an error the peer is only told why it has no place (`refusal`,
+ * copied), in a message of its own kind, after its first packet. NULL on failure: fd is closed then. */
 struct conn *conn_new(struct server *server, int fd, const struct ucred *peer, bool admin, struct quota_user *user,
 		      enum error error, const char *refusal);
 /* Queues a packet (copied; fd is duplicated where not -1). A peer that lets too much wait is closed. */
@@ -69,7 +69,7 @@ struct conn *conn_ref(struct conn *conn);
 void conn_unref(struct conn *conn);
 /* May this client see and trigger what belongs to `uid`? */
 bool conn_may(const struct conn *conn, uid_t uid);
-/* Polls for what is wanted of it now. Call after `busy` has changed, or the daemon begins to end. */
+/* Polls for the events that are wanted now. Call after `busy` has changed, or the daemon begins to end. */
 void conn_poll_adjust(struct conn *conn);
 
 #endif

@@ -1,5 +1,5 @@
-/* counters.h - what the daemon counts of itself for its metrics. The code that does something adds to them; metrics/ reads
- * them. Loop's thread, but for `flow`. */
+/* counters.h - what the daemon counts for its metrics. The code that does something adds to the counters; metrics/
+ * reads them. Loop's thread, except for `flow`. */
 #ifndef PROFD_DAEMON_CORE_COUNTERS_H
 #define PROFD_DAEMON_CORE_COUNTERS_H
 
@@ -46,9 +46,9 @@ struct counters {
 };
 
 void counters_init(struct counters *counters);
-/* The tick runs, which wants to run again in `interval` ns (0: not). */
+/* The tick runs now, and wants to run again in `interval` ns (0: not). */
 void counters_tick(struct counters *counters, uint64_t now, uint64_t interval);
-/* Finished work has come back, so late. */
+/* Finished work has come back; it had waited for so many ns. */
 void counters_late(struct counters *counters, uint64_t ns);
 /* A capture is finished: its file is written, or there is none. `lost`: over all kinds; `taken`: records that had come
  * in; `finish_ns`: what putting them into order took. */

@@ -14,7 +14,7 @@ struct closing {
 	int fd;
 };
 
-/* Neither call asks the file itself. A file of a file system has a path; so has memory, which is told from it by its
+/* Neither call touches the file itself. A file of a file system has a path. A memfd has one, too, but it also has
  * seals. */
 static bool is_served(int fd)
 {

@@ -5,7 +5,7 @@
 #include <stdint.h>
 
 #define HISTOGRAM_BUCKETS_MAX 12
-/* Zero-initialised but for `bounds`. */
+/* Zero-initialised except for `bounds`. */
 struct histogram {
 	const uint64_t *bounds; /* ns, ascending */
 	unsigned bound_count;	/* at most HISTOGRAM_BUCKETS_MAX */

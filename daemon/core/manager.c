@@ -13,9 +13,9 @@
 
 /* The first descriptor that is handed over. */
 #define LISTEN_FIRST 3
-/* More is not ours; the unit has FileDescriptorStoreMax=. */
+/* A larger number is not valid; the unit has FileDescriptorStoreMax=. */
 #define HANDED_MOST 65536
-/* Segments that the manager keeps are called so, with the capture's number behind it. */
+/* Names of segments that the manager keeps begin so; the capture's number follows. */
 #define KEPT_NAME "capture-"
 
 static int say(char *sentence, int error, const char *format, ...)
@@ -36,7 +36,7 @@ static uint64_t number_of(const char *variable)
 	return end && *end == 0 ? value : 0;
 }
 
-/* The number in a name that manager_keep() has given; 0 where it is another's. */
+/* The number in a name that manager_keep() has given; 0 for any other name. */
 static uint64_t kept_number(const char *name, size_t n)
 {
 	char text[64], *end = NULL;
@@ -95,7 +95,8 @@ static int take_socket(struct manager *manager, char *ret_path, char *sentence)
 	struct sockaddr_un address = {0};
 	socklen_t length = sizeof address;
 	if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &n) || getsockname(fd, (struct sockaddr *)&address, &length))
-		return say(sentence, -errno, "what the service manager has handed over as a socket is none: %s",
+		return say(sentence, -errno,
+			   "the descriptor that the service manager has handed over is not a socket: %s",
 			   strerror(errno));
 	n = sizeof accepting;
 	getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &accepting, &n);
@@ -103,7 +104,7 @@ static int take_socket(struct manager *manager, char *ret_path, char *sentence)
 		return say(sentence, -EPROTOTYPE,
 			   "the service manager has handed over a socket of another kind: profd.socket must have "
 			   "ListenSequentialPacket= with a path, and not Accept=yes");
-	/* One without a name, or in the abstract name space, nobody would find. */
+	/* Nobody would find a socket without a path. */
 	if (length <= offsetof(struct sockaddr_un, sun_path) || address.sun_path[0] != '/')
 		return say(sentence, -EINVAL,
 			   "the service manager has handed over a socket without a path: ListenSequentialPacket= in "
@@ -170,7 +171,7 @@ bool manager_keep(struct manager *manager, uint64_t capture, int fd)
 		struct cmsghdr head;
 		char bytes[CMSG_SPACE(sizeof(int))];
 	} control = {0};
-	/* A memfd is nothing that is polled; its name tells the next daemon which one it is. */
+	/* A memfd cannot be polled; its name tells the next daemon which capture's it is. */
 	int n = snprintf(text, sizeof text, "FDSTORE=1\nFDPOLL=0\nFDNAME=" KEPT_NAME "%llu",
 			 (unsigned long long)capture);
 	struct iovec part = {text, (size_t)n};

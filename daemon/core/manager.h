@@ -1,5 +1,5 @@
-/* manager.h - the service manager: the socket that it hands over, what it is told, and the segments that it keeps from one daemon to
- * the next. Without one all of it does nothing. Loop's thread, or before the loop runs.
+/* manager.h - the service manager: the socket that it hands over, messages to it, and the segments that it keeps from
+ * one daemon to the next. Without a service manager these functions do nothing. Loop's thread, or before the loop runs.
  *
  * The protocols are systemd's documented ones (sd_listen_fds(3), sd_notify(3)), a few lines each: libsystemd cannot go into
  * a program that is to run as one file anywhere. */
@@ -28,7 +28,7 @@ struct manager {
 	bool handed;		   /* the listening socket is the manager's: not ours to remove */
 	struct manager_kept *kept; /* owned; until manager_release */
 	size_t kept_count;
-	uint64_t watchdog_ns; /* 0: none is kept */
+	uint64_t watchdog_ns; /* 0: there is no watchdog */
 };
 
 /* Reads what the manager has put into the environment, and takes it out of there. Before anything else. Returns the
@@ -43,11 +43,12 @@ void manager_tell(struct manager *manager, const char *format, ...) __attribute_
 /* Leaves the segment of a capture with the manager, so that what it holds outlives this daemon and the job too. False
  * where that cannot be now. */
 bool manager_keep(struct manager *manager, uint64_t capture, int fd);
-/* The capture needs it no more. */
+/* The manager no longer needs to keep the capture's segment. */
 void manager_unkeep(struct manager *manager, uint64_t capture);
-/* What an earlier daemon has left of a capture, the caller's from now on; -1 where nothing. */
+/* The segment of this capture that an earlier daemon has left; it belongs to the caller from now on. -1: there is
+ * none. */
 int manager_take(struct manager *manager, uint64_t capture);
-/* Gives back what nobody has taken. */
+/* Gives back the segments that nobody has taken. */
 void manager_release(struct manager *manager);
 
 #endif

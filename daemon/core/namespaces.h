@@ -21,8 +21,8 @@ bool namespace_knows_uid(uid_t uid);
 	"the daemon runs in a user namespace (a container) that does not know your uid, and cannot tell you from "     \
 	"others; run the daemon on the host"
 
-/* The pid namespace of a caller: what `fd` shows (a hostile one shows nothing; -1 = none was sent), else the daemon's
- * `own` where the kernel says that `pid` lives there. NAMESPACE_UNKNOWN otherwise. */
+/* The pid namespace of a caller: the one that `fd` shows (-1 = none was sent; a descriptor of anything else shows
+ * none), else the daemon's `own` if the kernel says that `pid` lives there. NAMESPACE_UNKNOWN otherwise. */
 uint64_t namespace_of_caller(uint64_t own, pid_t pid, int fd);
 
 /* Fills who->pids of the process who->pid, whose agent has sent `fd` (-1 = none) and says that it calls itself

@@ -9,8 +9,8 @@
 
 /* Was the peer of the group, by its own or a supplementary one? (gid_t)-1 is no group. */
 bool peer_of_group(int fd, const struct ucred *peer, gid_t group);
-/* A pidfd of the process that connected, never of one that has its number now. -ESRCH where that process is gone, another
- * negative errno where there is none to be had (a kernel before 5.3). */
+/* A pidfd of the process that connected, never of another one that has its pid now. -ESRCH where that process is gone,
+ * another negative errno where there is none to be had (a kernel before 5.3). */
 int peer_pidfd(int fd, const struct ucred *peer);
 /* Has the process of a pidfd ended? */
 bool peer_has_ended(int pidfd);

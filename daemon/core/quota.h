@@ -43,7 +43,7 @@ struct quota_user {
 	size_t queued;	  /* bytes that wait for this user's peers */
 	unsigned captures;
 	uint64_t memory;       /* bytes that these captures' segments may take */
-	struct memory working; /* what is held beside, to put their records into order */
+	struct memory working; /* what is held besides, to put their records into order */
 	unsigned waiting;      /* triggers that wait for processes */
 	double triggers;       /* that may still come now */
 	uint64_t triggers_at;
@@ -58,7 +58,7 @@ struct quota {
 	struct quota_user *buckets[QUOTA_BUCKETS];
 	uint64_t turn;
 	uint64_t descriptors; /* that the process may have open */
-	unsigned refused;     /* connections that are only open to be told why not */
+	unsigned refused;     /* connections that are open only to be told why they have no place */
 	unsigned left_out;    /* users of whom audit lines were left out */
 	uint64_t swept_at;
 };
@@ -78,7 +78,7 @@ enum error quota_connect(struct server *server, struct quota_user *user, char se
 void quota_disconnect(struct quota_user *user);
 /* False where so many descriptors from this user cannot be closed that nothing more is heard from them. */
 bool quota_descriptors(const struct quota_user *user);
-/* Is there a place among those that are only open to be told why not? Counted then. */
+/* Is there a place among the connections that are open only to be told why they have no place? If so it is counted. */
 bool quota_refuse(struct server *server, struct quota_user *user);
 void quota_refused(struct server *server, struct quota_user *user);
 /* The connection is an agent's. A few places are kept for clients, so that a user with a great many processes can still
@@ -100,7 +100,7 @@ void quota_capture_end(struct quota_user *user, uint64_t bytes); /* takes NULL *
 /* Bytes begin (or, negative, cease) to wait. False where the user has so many waiting that no more may. */
 bool quota_queue(struct quota_user *user, int64_t bytes);
 
-/* Whether this user may be served in this turn of the loop, and that it took so long. */
+/* May this user be served in this turn of the loop? quota_spent: serving the user took so long. */
 bool quota_turn(struct server *server, struct quota_user *user);
 void quota_spent(struct quota_user *user, uint64_t ns);
 

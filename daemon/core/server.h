@@ -1,5 +1,5 @@
-/* server.h - the daemon's one loop: its listening socket, its connections, its clock, its end. All of it, and all that
- * hangs on it (the rooms' state: rooms.h), belongs to the loop's thread; other threads speak through server->outbox. */
+/* server.h - the daemon's one loop: its listening socket, its connections, its clock, its end. All of this, and the
+ * state of the rooms (rooms.h), belongs to the loop's thread; other threads hand over work through server->outbox. */
 #ifndef PROFD_DAEMON_CORE_SERVER_H
 #define PROFD_DAEMON_CORE_SERVER_H
 
@@ -38,7 +38,7 @@ struct server {
 	bool verbose;		 /* --verbose */
 	struct manager manager;
 	bool stopping;
-	bool handing_off; /* another daemon is to follow: what runs is left to it, new requests too */
+	bool handing_off; /* another daemon is to follow: it takes over the running captures and new requests */
 	bool closing;	  /* the pools are going: nothing new begins */
 	uint64_t stop_at;
 	gid_t group; /* profd's; (gid_t)-1 where there is none */
@@ -64,8 +64,8 @@ struct server {
 int server_init(struct server *server);
 /* From now on connections are taken from server->listen_fd, and signals heard. */
 void server_listen(struct server *server);
-/* Runs until SIGTERM or SIGINT. Where another daemon is to follow (SIGTERM of a service) what still records is left to
- * its agent, which offers it to that one; else it is ended. */
+/* Runs until SIGTERM or SIGINT. If another daemon is to follow (SIGTERM of a service), a capture that still records is
+ * left to its agent, which offers it to that daemon; else the capture is ended. */
 void server_run(struct server *server);
 
 /* The end, in this order; between them the rooms end what is theirs (run.c). Nothing new begins, all connections are
@@ -78,7 +78,7 @@ void server_close_handles(struct server *server);
 /* The loop and the socket: */
 void server_deinit(struct server *server);
 
-/* (Re)starts or stops the tick, as what is going on needs it. Call after anything that waits for time began. */
+/* Starts or stops the tick, as the present work needs it. Call it after anything that waits for a time has begun. */
 void server_tick_adjust(struct server *server);
 
 #endif

@@ -1,5 +1,6 @@
-/* work.h - work that must not be done on the loop: small pools of threads, and an outbox through which finished work comes
- * back to the loop's thread. Not libuv's pool of four, where a long derive would starve what is short.
+/* work.h - work that must not be done on the loop: small pools of threads, and an outbox through which finished work
+ * comes back to the loop's thread. It is not libuv's pool of four threads, where a long derive would hold up short
+ * work.
  *
  * A piece of work is owned by the pool from work_submit until its `done` is called on the loop's thread. */
 #ifndef PROFD_DAEMON_CORE_WORK_H
@@ -98,7 +99,7 @@ int work_pool_init(struct work_pool *pool, unsigned threads, int nice_by, struct
 /* For a pool whose pieces may take long, perhaps on purpose. If all threads are at work, an owner who has no work
  * running gets one more thread. */
 void work_pool_may_grow(struct work_pool *pool);
-/* Waits for what is running; what only waits is not run again. */
+/* Waits for what is running; waiting work is not run again. */
 void work_pool_deinit(struct work_pool *pool);
 /* Is one of its threads at work? */
 bool work_pool_works(struct work_pool *pool);

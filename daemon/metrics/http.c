@@ -100,7 +100,7 @@ static int request_line(struct span line, struct http_request *ret, char *ret_mi
 			return 400;
 	*ret_minor = line.at[7];
 	ret->head_only = span_is(method, "HEAD");
-	/* What stands behind a ? is no part of the path, and is ignored. */
+	/* The part after a ? does not belong to the path, and is ignored. */
 	struct span path = target;
 	cut(&target, '?', &path);
 	ret->metrics = span_is(path, "/metrics");
@@ -145,7 +145,7 @@ static int parse_head(struct span head, struct http_request *ret)
 int http_parse(const char *bytes, size_t n, struct http_request *ret)
 {
 	*ret = (struct http_request){0};
-	/* What does not begin with a letter never becomes a request, however long it gets. */
+	/* Bytes that do not begin with a token never become a request. */
 	if (n && !is_token(bytes[0]))
 		return 400;
 	const char *end = memmem(bytes, n, "\r\n\r\n", 4);

@@ -1,5 +1,5 @@
-/* metrics.c - see metrics.h. Thread: the loop's, but for slow_run and write_run, which have a thread of their own: a disk
- * that hangs then holds up neither the loop nor the catalogue. No locks. */
+/* metrics.c - see metrics.h. Thread: the loop's, except for slow_run and write_run, which have a thread of their own: a
+ * disk that hangs then holds up neither the loop nor the catalogue. No locks. */
 #include "metrics.h"
 #include "exposition.h"
 #include "listener.h"
@@ -17,7 +17,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-/* How long an answer waits for what a disk has to tell; then it goes out without. */
+/* How long an answer waits for the figures of a disk; then it goes out without them. */
 #define PATIENCE_MS 1000
 /* Facts of this age are as good as new: many that ask at once cost one look. */
 #define FRESH_NS 500000000ull
@@ -234,7 +234,7 @@ static void interval_over(uv_timer_t *timer)
 {
 	struct server *server = timer->data;
 	metrics_ask(server, file_ready, server);
-	/* Without a file it ran for the sake of removing the old one. */
+	/* Without a new file the timer ran only to remove the old one. */
 	if (!*metrics_of(server)->path)
 		uv_timer_stop(timer);
 }
@@ -296,7 +296,7 @@ void metrics_deinit(struct server *server)
 	metrics->write_text = NULL;
 	if (*metrics->old_path)
 		textfile_remove(metrics->old_path);
-	/* Without a daemon the figures would stay as they are for ever. */
+	/* Without a daemon the file's figures would never change. */
 	if (*metrics->path)
 		textfile_remove(metrics->path);
 }

@@ -8,7 +8,7 @@
 struct exposition;
 struct server;
 
-/* What may have to wait for a disk: found out on a thread of its own. */
+/* Figures that may have to wait for a disk: a thread of its own reads them. */
 struct metrics_slow {
 	uint64_t at; /* CLOCK_MONOTONIC ns; 0 = not known */
 	bool disk_known;
@@ -16,7 +16,7 @@ struct metrics_slow {
 	uint64_t resident_bytes, descriptors, threads;
 };
 
-/* Writes all of it. slow->at 0: what it would tell is left out. */
+/* Writes all metrics. slow->at 0: the slow figures are left out. */
 void metrics_write(const struct server *server, const struct metrics_slow *slow, struct exposition *to);
 
 #endif

@@ -71,7 +71,7 @@ static void add_error(cJSON *row, const struct change_kind *kind, enum error err
 	json_add_error(row, error_word(error), sentence);
 }
 
-/* What is not there, or not finished, is not changed: the audit log says nothing of it. */
+/* The audit log has no line on a capture that does not exist or is not finished, as that is not changed. */
 static void audit_change(struct conn *conn, const struct change_kind *kind, const char *id, const struct change *change)
 {
 	if (!change->error)
@@ -121,7 +121,7 @@ static void change_done(struct work *work)
 	retention_look(server);
 }
 
-/* What can be said of it without the catalogue. */
+/* Finds out what is known without the catalogue. */
 static void prepare(struct conn *conn, const char *id, struct change *change)
 {
 	change->number = capture_id_parse(id, conn->server->user);

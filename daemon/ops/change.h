@@ -1,4 +1,4 @@
-/* change.h - ops that change finished captures, each named by its id: rm, pin, unpin. Loop's thread, but for what says
+/* change.h - ops that change finished captures, each named by its id: rm, pin, unpin. Loop's thread, unless said
  * otherwise. */
 #ifndef PROFD_DAEMON_OPS_CHANGE_H
 #define PROFD_DAEMON_OPS_CHANGE_H
@@ -26,11 +26,11 @@ struct change {
 
 struct change_kind {
 	const char *action; /* the op's word */
-	const char *done;   /* the reply's row, and what the audit log says */
+	const char *done;   /* the reply's row, and the audit log's outcome */
 	const char *failed; /* as in "could not be deleted" */
 	/* The catalogue's thread. `by` asks for it; `keep`: see op/rm.c. 0 or a negative errno. */
 	int (*apply)(struct catalogue *catalogue, uint64_t number, uid_t by, bool keep);
-	/* It is done. */
+	/* The change is done: counts it. */
 	void (*count)(struct server *server, const struct change *change);
 };
 

@@ -35,14 +35,15 @@ static void refuse(struct conn *conn, enum error error, const char *sentence)
 	conn_error(conn, error, sentence, 0);
 }
 
-/* Once, by the first request. */
+/* Done once, by the first request. */
 static void locate(struct conn *conn, int fd)
 {
 	if (conn->located)
 		return;
 	conn->pid_namespace = namespace_of_caller(conn->server->pid_namespace, conn->peer.pid, fd);
 	conn->located = true;
-	/* The kernel takes root in a container, and the groups that it has given itself, for the machine's. The daemon does not. */
+	/* To the kernel, root in a container is root, and the groups that it has given itself are groups of the
+	 * machine. The daemon does not count them as an administrator's. */
 	conn->admin = conn->admin && conn->pid_namespace == conn->server->pid_namespace;
 }
 

@@ -1,4 +1,5 @@
-/* clients.h - connections of clients: what core calls for them (core/calls.h), and what each asks now. Loop's thread. */
+/* clients.h - connections of clients: the functions that core calls for them (core/calls.h), and each client's present
+ * request. Loop's thread. */
 #ifndef PROFD_DAEMON_OPS_CLIENTS_H
 #define PROFD_DAEMON_OPS_CLIENTS_H
 
@@ -11,7 +12,7 @@ struct list_kind;
 struct client {
 	struct conn *conn;
 	struct request request;
-	struct probe probe; /* op "doctor": what it asks an agent */
+	struct probe probe; /* ops "doctor" and "detach": the question to the agent */
 	/* A list's next page begins at `cursor`, and `left` rows may still come. */
 	const struct list_kind *list;
 	uint64_t cursor, left;

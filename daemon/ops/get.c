@@ -68,7 +68,7 @@ static void answer(struct conn *conn, struct get *get)
 		audit_refused(conn, get->kind->action, id, ERROR_NOT_YOURS, facts->who.pid, facts->who.uid);
 		conn_error(conn, ERROR_NOT_YOURS, detail, 0);
 	} else if (facts->status < CAPTURE_COMPLETE) {
-		/* The error's sentence speaks of a process, so the detail names one. */
+		/* The error's sentence is about a process, so the detail names one. */
 		pid_t pid = namespace_pid(&facts->who, conn->server->pid_namespace, conn->pid_namespace);
 		snprintf(detail, sizeof detail, "%d (capture %s)", pid, id);
 		if (pid <= 0)
@@ -96,8 +96,8 @@ void get_serve(struct conn *conn, const struct get_kind *kind)
 	const struct request *request = &client_of(conn)->request;
 	uint64_t number = capture_id_parse(request->capture_id, conn->server->user);
 	if (!number) {
-		/* A number alone names a capture of the system's daemon. For somebody who has only a daemon of their own it names one of
-		 * that daemon. */
+		/* A number alone names a capture of the system's daemon. A user may mean a capture of their own daemon,
+		 * so the answer has that id, too. */
 		char detail[2 * sizeof request->capture_id + 32];
 		bool own = capture_id_parse(request->capture_id, false) != 0;
 		snprintf(detail, sizeof detail, own ? "%s (your own daemon's is u%s)" : "%s", request->capture_id,

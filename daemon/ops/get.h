@@ -1,4 +1,4 @@
-/* get.h - ops that ask for one finished capture by its id: summary, open. Loop's thread, but for what says otherwise. */
+/* get.h - ops that ask for one finished capture by its id: summary, open. Loop's thread, unless said otherwise. */
 #ifndef PROFD_DAEMON_OPS_GET_H
 #define PROFD_DAEMON_OPS_GET_H
 
@@ -18,7 +18,7 @@ struct get {
 	struct conn *conn; /* a reference */
 	uint64_t number;
 	int found;	  /* 1; 0: there is none; or a negative errno */
-	bool was_deleted; /* and this is what is known of it */
+	bool was_deleted; /* and `deleted` is what is known about it */
 	struct capture_facts facts;
 	struct deleted_facts deleted;
 	/* `look` fills these, `send` sends them. */

@@ -1,5 +1,5 @@
-/* list.h - ops that list rows of the catalogue, newest first: a page at a time, as the client reads. Loop's thread, but
- * for what says otherwise. */
+/* list.h - ops that list rows of the catalogue, newest first: a page at a time, as the client reads. Loop's thread,
+ * unless said otherwise. */
 #ifndef PROFD_DAEMON_OPS_LIST_H
 #define PROFD_DAEMON_OPS_LIST_H
 
@@ -21,9 +21,9 @@ struct list_kind {
 	void (*ask)(struct conn *conn, uint64_t before, void *question);
 	/* The catalogue's thread. Fills at most `room` rows; returns how many, or a negative errno. */
 	int (*fetch)(struct catalogue *catalogue, const void *question, void *rows, unsigned room);
-	/* Sends a row. Returns where it stands: the next page holds only rows below. */
+	/* Sends a row. Returns its position: the next page holds only rows below. */
 	uint64_t (*send)(struct conn *conn, void *row);
-	/* All rows are sent; NULL: conn_end without more. */
+	/* All rows are sent: ends the reply; NULL: conn_end does. */
 	void (*end)(struct conn *conn);
 };
 

@@ -8,8 +8,8 @@ struct capture;
 struct conn;
 struct process;
 
-/* The process of the request's "pid"; NULL where the client may not have it: then the error has been sent, and noted in
- * the audit log under `action`, the op's word. */
+/* The process of the request's "pid"; NULL if there is none, or the client may not see it: then the error has been
+ * sent; the latter case is in the audit log under `action`, the op's word. */
 struct process *named_process(struct conn *conn, const char *action);
 /* Does the request name this capture: by its "capture_id", its "trigger_id", or its process (`process`: of named_process())? A request
  * without any of these names none. */

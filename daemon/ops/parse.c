@@ -104,7 +104,7 @@ void parse_request_pid(struct parse *parse, struct request *request, const cJSON
 {
 	const cJSON *item = parse_find(object, "pid");
 	if (item && !cJSON_IsNull(item) && !parse_pid(item, &request->pid))
-		parse_wrong(parse, "pid", "is no process id");
+		parse_wrong(parse, "pid", "is not a process id");
 }
 
 void parse_request_one_pid(struct parse *parse, struct request *request, const cJSON *object)
@@ -130,7 +130,7 @@ void parse_request_ids(struct parse *parse, struct request *request, const cJSON
 	cJSON_ArrayForEach(item, list)
 	{
 		if (!cJSON_IsString(item) || strlen(item->valuestring) >= REQUEST_ID_BYTES) {
-			parse_wrong(parse, "capture_ids", "holds something that is no id");
+			parse_wrong(parse, "capture_ids", "holds something that is not an id");
 			return;
 		}
 		char *id = request->ids[request->id_count++];

@@ -1,5 +1,5 @@
-/* parse.h - reads members of a request's hostile JSON. The first that is wrong makes the error; what follows changes
- * nothing. What is absent or null is 0, empty or false. Any thread; no state. */
+/* parse.h - reads members of a request's hostile JSON. The first wrong member makes the error; later ones do not change
+ * it. A member that is absent or null is 0, empty or false. Any thread; no state. */
 #ifndef PROFD_DAEMON_OPS_PARSE_H
 #define PROFD_DAEMON_OPS_PARSE_H
 
@@ -20,7 +20,7 @@ struct parse {
 
 /* The request's member `key` is wrong; `what` follows the key's name in the sentence. */
 void parse_wrong(struct parse *parse, const char *key, const char *what);
-/* NULL where absent; the caller checks the type. */
+/* NULL if absent; the caller checks the type. */
 const cJSON *parse_find(const cJSON *object, const char *key);
 uint64_t parse_number(struct parse *parse, const cJSON *object, const char *key, uint64_t max);
 /* Control characters become '?'. */
@@ -31,7 +31,7 @@ uint32_t parse_collectors(struct parse *parse, const cJSON *object, const char *
 /* A process id that is the whole item. */
 bool parse_pid(const cJSON *item, int32_t *ret);
 
-/* What several ops have in common: "pid"; "capture_ids"; "pid", "name", "job", "label" and "limit" of a list. */
+/* Members that several ops have: "pid"; "capture_ids"; "pid", "name", "job", "label" and "limit" of a list. */
 void parse_request_pid(struct parse *parse, struct request *request, const cJSON *object);
 /* The same, and the pid must be there. */
 void parse_request_one_pid(struct parse *parse, struct request *request, const cJSON *object);

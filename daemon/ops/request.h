@@ -17,7 +17,7 @@ struct op;
 
 /* An op's `parse` fills its own members; the rest is 0. */
 struct request {
-	const struct op *op; /* NULL: none that is known */
+	const struct op *op; /* NULL: the request names no known op */
 	struct trigger_request trigger;
 	struct switching_wish wish; /* set */
 
@@ -28,7 +28,7 @@ struct request {
 	char capture_id[REQUEST_ID_BYTES], trigger_id[REQUEST_ID_BYTES];
 	char (*ids)[REQUEST_ID_BYTES]; /* owned */
 	size_t id_count;
-	bool keep;	/* rm: for a snapshot's --keep */
+	bool keep;	/* rm: asked for by a snapshot's --keep */
 	uint64_t limit; /* of rows; 0 = the usual */
 
 	/* audit */

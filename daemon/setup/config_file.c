@@ -15,7 +15,7 @@
 
 #define SYSTEM_FILE "/etc/profd/profd.conf"
 #define SYSTEM_FOLDER "/etc/profd/conf.d"
-/* No sane file comes near. */
+/* A real file is much smaller. */
 #define FILE_BYTES (1u << 20)
 #define VALUE_BYTES CONFIG_PATH_BYTES
 
@@ -89,7 +89,7 @@ static const char *wanted(enum kind kind)
 	return "";
 }
 
-/* False with `why` filled (VALUE_BYTES) where the value is none. */
+/* False, with `why` filled (VALUE_BYTES), where the value is not valid. */
 static bool set(struct config *config, const struct key *key, const char *value, char *why)
 {
 	void *place = (char *)config + key->offset;
@@ -276,7 +276,7 @@ static int read_file(struct config *config, const char *path, bool needed, char 
 		error = -EFBIG;
 	if (error)
 		snprintf(sentence, CONFIG_SENTENCE_BYTES, "cannot read %.400s: %s", path,
-			 error == -EINVAL ? "it is no file" : strerror(-error));
+			 error == -EINVAL ? "it is not a regular file" : strerror(-error));
 	else
 		error = config_parse(config, path, text, n, sentence);
 	free(text);

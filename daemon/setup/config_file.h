@@ -13,9 +13,10 @@
 /* The defaults. */
 void config_init(struct config *ret);
 
-/* The defaults, then `file`; without one what the system (/etc/profd/profd.conf, /etc/profd/conf.d/ *.conf by name) or, with
- * `user`, the user ($XDG_CONFIG_HOME/profd/profd.conf, else ~/.config) has; files that are not there are none. `file` must be
- * there. 0, or a negative errno with a sentence that says file, line and column; *ret is then not to be used. */
+/* The defaults, then `file`; without one what the system (/etc/profd/profd.conf, /etc/profd/conf.d/ *.conf by name) or,
+ * with `user`, the user ($XDG_CONFIG_HOME/profd/profd.conf, else ~/.config) has; files that do not exist are skipped.
+ * `file` must exist. 0, or a negative errno with a sentence that says file, line and column; *ret is then not to be
+ * used. */
 int config_load(struct config *ret, bool user, const char *file, char sentence[CONFIG_SENTENCE_BYTES]);
 
 /* One text, as from a file called `name`. As config_load; keys that are not named keep their values. */

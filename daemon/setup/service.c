@@ -19,8 +19,8 @@
  * ms; on a processor that jobs keep busy, or behind a name service that does not answer, seconds. A thread that waits for a
  * disk is not counted (work_beat_hangs): a slow disk would only be slower after a restart.
  *
- * Threads of the finish pool are not watched. A derive may take its minutes; and what a hanging one works on would be taken up
- * by the next daemon and hang there again, while this one still serves all others. */
+ * Threads of the finish pool are not watched. A derive may take minutes. If one hangs, a next daemon would take up the
+ * same work and hang, too; this one still serves all others. */
 #define PIECE_NS 120000000000ull
 
 struct service *service_of(const struct server *server)

@@ -1,4 +1,4 @@
-/* cancel.c - op "cancel": what is under way ends.
+/* cancel.c - op "cancel": captures under way end.
  *
  * op "cancel"   {"capture_id"} | {"trigger_id"} | {"pid"} | {"all":true} -> {"row":"cancelled","capture_id","pid","uid","user","name"}*, end.
  *                Captures end with what they have (status incomplete, reason cancelled). A trigger that still waits for processes arms no
@@ -30,14 +30,14 @@ static void parse_cancel(struct parse *parse, struct request *request, const cJS
 		parse_wrong(parse, "cancel", "does not name exactly one of capture_id, trigger_id, pid, all");
 }
 
-/* By an earlier daemon; its agent has not come back yet. */
+/* Was it left by an earlier daemon? Its agent has not come back yet. */
 static bool is_left(const struct capture *capture)
 {
 	return capture->state == STATE_ORPHAN;
 }
 
-/* Its records are being put into order. That mostly takes moments; where it takes longer, it can be ended by its own
- * number. */
+/* Are its records being put into order? That mostly takes moments; if it takes longer, the capture can be ended by its
+ * own id. */
 static bool is_finishing(const struct capture *capture)
 {
 	return capture->state == STATE_ENDING || capture->state == STATE_FINISHING;
@@ -54,7 +54,7 @@ static bool cancel(struct conn *conn, struct capture *capture)
 		capture_cancel(capture, REASON_CANCELLED);
 	if (capture->trigger)
 		targets_stop(capture->trigger);
-	/* A cycle that was only prepared has been shown to nobody. */
+	/* No client has been told of a cycle that was only prepared. */
 	if (capture->facts.cycle && !left && !capture_has_begun(capture))
 		return false;
 	audit_done(conn, "cancel", id, "cancelled", who->pid, who->uid);
@@ -104,7 +104,7 @@ static void serve(struct conn *conn, struct request *request, const char *packet
 		bool can_end = capture_is_running(capture) || is_left(capture) ||
 			       (*request->capture_id && is_finishing(capture));
 		bool may = conn_may(conn, capture->facts.who.uid);
-		/* With "all" what one may end. */
+		/* With "all": all that this user may end. */
 		if (!can_end || !(request->all ? may : named_capture(conn, capture, process)))
 			continue;
 		if (may)

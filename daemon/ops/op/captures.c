@@ -1,4 +1,4 @@
-/* captures.c - op "captures": the captures that there are.
+/* captures.c - op "captures": lists captures.
  *
  * op "captures" {"limit":N?, "pid"?, "job"?, "name"?, "label"?, "trigger_id"?} -> {"row":"capture", CAPTURE}* newest first, end;
  *                with trigger_id the end holds "running":N, how many of them are under way: whoever followed a trigger goes on
@@ -38,7 +38,7 @@ static int fetch(struct catalogue *catalogue, const void *question, void *rows, 
 	return catalogue_list(catalogue, question, rows, room);
 }
 
-/* A capture that is under way has come further than its row says. */
+/* A capture under way may be further than its row says. */
 static void freshen(struct server *server, struct capture_facts *facts)
 {
 	const struct capture *capture = capture_find(server, facts->number);
@@ -61,13 +61,13 @@ static uint64_t send_row(struct conn *conn, void *of)
 	return facts->number;
 }
 
-/* Of a trigger's captures it is also told whether more are to come. */
+/* For a trigger, the end also tells how many of its captures are under way. */
 static void end_list(struct conn *conn)
 {
 	cJSON *end = NULL;
 	uint64_t trigger = trigger_of(conn);
 	if (trigger && conn->server->handing_off) {
-		/* What is left to the next daemon is not known here any more: that one answers. */
+		/* This daemon no longer knows the captures that are left to the next one, which will answer. */
 		conn_close(conn);
 		return;
 	}

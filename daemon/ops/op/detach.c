@@ -1,7 +1,7 @@
 /* detach.c - op "detach": an agent leaves its process.
  *
  * op "detach"   {"pid":N} -> {"row":"detached","pid"}, end, once the agent has closed its connection: no hook, thread or descriptor of
- *                it is left. What was recorded ends before (status incomplete, reason detached).
+ *                it is left. A running capture ends before (status incomplete, reason detached).
  */
 #include "daemon/capture/probe.h"
 #include "daemon/capture/registry.h"
@@ -34,7 +34,7 @@ static void over(struct probe *probe, const struct process *process, enum error 
 	if (error != ERROR_GONE) {
 		snprintf(
 			detail, sizeof detail,
-			"the agent of process %d has not left yet: it does so once it comes to it, if the process is not "
+			"the agent of process %d has not left yet: it leaves as soon as it can run, if the process is not "
 			"stopped",
 			pid);
 		conn_error(conn, ERROR_TIMEOUT, detail, pid);

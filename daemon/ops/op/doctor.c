@@ -32,7 +32,7 @@ static void told(struct probe *probe, const struct message_collector *answer)
 {
 	struct conn *conn = client_of_probe(probe)->conn;
 	const struct collector_facts *facts = collector_facts(answer->collector);
-	/* What else a collector records is available wherever the collector is. */
+	/* A collector's parts are available if the collector is: their rows follow from its answer. */
 	if (!facts || facts->part_of != answer->collector)
 		return;
 	collector_row(conn, answer->collector, answer->available == 1, answer->sentence);

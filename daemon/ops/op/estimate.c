@@ -1,4 +1,4 @@
-/* estimate.c - op "estimate": what a trigger would do and cost. Nothing is armed, and nothing is noted of it.
+/* estimate.c - op "estimate": what a trigger would do and cost. Nothing is armed; only some refusals are written into the audit log.
  *
  * op "estimate" {as op "trigger"; "follow" has no meaning}
  *      -> {"row":"target","pid","name","rank","outcome":"would_record"|"would_wait"|ERROR WORD|"left_out","message"?,

@@ -18,7 +18,8 @@
 static void ready(void *context, const char *text, size_t n)
 {
 	struct conn *conn = context;
-	/* As a descriptor: with a thousand jobs it is larger than a packet, and than what may wait for a peer. */
+	/* The text is sent as a descriptor: with a thousand jobs it is larger than a packet, and than what may wait for
+	 * a peer. */
 	int fd = conn->closed || !text ? -1 : sealed_create("profd-metrics", n);
 	if (conn->closed) {
 		conn_unref(conn);
@@ -41,7 +42,7 @@ static void serve(struct conn *conn, struct request *request, const char *packet
 {
 	(void)request, (void)packet, (void)n;
 	const struct server *server = conn->server;
-	/* Names and step times of everybody's jobs, and how full the disk is: not for other users. */
+	/* Names and step times of everybody's jobs, and how full the disk is, are not for other users. */
 	if (!conn->admin && !(server->user && conn->peer.uid == getuid())) {
 		audit_refused(conn, "metrics", "", ERROR_NOT_YOURS, 0, (uid_t)-1);
 		conn_error(conn, ERROR_NOT_YOURS, "the daemon that these metrics are of", 0);

@@ -32,7 +32,7 @@ static void produce(struct conn *conn)
 		client->cursor = next->serial;
 		process_row(conn, next);
 	}
-	/* Where the queue is empty nobody calls `produce` again. */
+	/* If the queue is empty, nobody calls `produce` again. */
 	if (!conn->first && !conn->closed && conn->produce)
 		produce(conn);
 }

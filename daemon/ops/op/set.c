@@ -3,11 +3,11 @@
  * op "set"      {"capture_id"} | {"trigger_id"} | {"pid"}, "only":[WORD..]?, "on":[WORD..]?, "off":[WORD..]? (words of COLLECTOR; "only":
  *                instead of what is recorded now), "stacks_rate":N (0 = as it is)
  *      -> {"row":"switched","capture_id","goes_on_as":ID|null,"pid","rank","changes":TEXT,"last_step","first_step","passed","message"}
- *             for each capture, when it has happened: it has ended with last_step, and the steps from first_step on are another
- *             capture; "passed" steps between are in neither. No steps where it had not begun to record: it has the new
+ *             for each capture, when it has switched: it has ended with last_step, and the steps from first_step on are another
+ *             capture; "passed" steps between are in neither. No step numbers if it had not begun to record: it has the new
  *             collectors itself (goes_on_as null), or from the next cycle on
  *         {"row":"kept","capture_id","pid","rank","error":{"code","message"}}   it goes on as it was
- *         {"row":"waits","trigger_id"}   nothing of it is under way yet: what comes is recorded so
+ *         {"row":"waits","trigger_id"}   none of its captures is under way yet: they will have the new collectors
  *         {"end":true}
  *      None under way: error not_recording or no_such_capture. Clients that follow the trigger are told by the same row.
  */
@@ -43,7 +43,8 @@ static void parse_set(struct parse *parse, struct request *request, const cJSON 
 		parse_wrong(parse, "set", "holds none of only, on, off, stacks_rate");
 }
 
-/* A schedule's later cycles do not count: they are made for the one that is under way or comes next. */
+/* Is it recording, or the next to record? A schedule's later cycles do not count: the change is made to the one that is
+ * under way or comes next. */
 static bool is_under_way(const struct capture *capture)
 {
 	return capture->state == STATE_ORPHAN ||
@@ -51,7 +52,7 @@ static bool is_under_way(const struct capture *capture)
 		(!capture->process || capture_of_process(capture->process) == capture));
 }
 
-/* Why there is none. */
+/* Sends the error that says why no capture is under way. */
 static void say_none(struct conn *conn)
 {
 	const struct request *request = &client_of(conn)->request;
@@ -78,7 +79,7 @@ static void say_none(struct conn *conn)
 	conn_error(conn, ERROR_NOT_RECORDING, detail, 0);
 }
 
-/* A trigger that waits for processes records other things of them. Returns whether it does. */
+/* Changes what a trigger that waits for processes will record. Returns whether there is such a trigger. */
 static bool change_trigger(struct conn *conn, const struct request *request)
 {
 	uint64_t number = *request->trigger_id ? trigger_id_parse(request->trigger_id, conn->server->user) : 0;

@@ -1,7 +1,7 @@
 /* status.c - op "status": the daemon itself.
  *
  * op "status"   -> {"row":"daemon","version","pid"|null,"uid","socket","directory","started_at","processes":N,"running":N,
- *                   "captures":N,"store_bytes":N,"user":bool (a user's own daemon)}, end. Counts: of what the caller may see.
+ *                   "captures":N,"store_bytes":N,"user":bool (a user's own daemon)}, end. Counts are of the captures and processes that the caller may see.
  */
 #include "daemon/capture/capture.h"
 #include "daemon/capture/live.h"

@@ -1,4 +1,4 @@
-/* summary.c - op "summary": what was computed of a capture when it was finished.
+/* summary.c - op "summary": the summary of a capture, computed when it was finished.
  *
  * op "summary"  {"capture_id"} -> {"row":"summary", SUMMARY}, end. Computed once, when the capture was finished.
  */
@@ -16,7 +16,7 @@ static void look(struct get *get)
 	get->text = catalogue_read_summary(catalogue_of(get->server), get->number);
 }
 
-/* A capture that failed has no file: its facts are all there is. */
+/* A capture that failed has no file: only its facts are known. */
 static cJSON *empty_summary(void)
 {
 	static const char *const lists[] = {"steps", "operators", "ranges", "losses", "collectors"};

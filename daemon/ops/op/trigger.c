@@ -58,14 +58,14 @@ static void pid_list(struct parse *parse, struct trigger_request *request, const
 	cJSON_ArrayForEach(item, list)
 	{
 		if (!parse_pid(item, &request->pids[request->pid_count])) {
-			parse_wrong(parse, "pids", "holds something that is no process id");
+			parse_wrong(parse, "pids", "holds something that is not a process id");
 			return;
 		}
 		request->pid_count++;
 	}
 }
 
-/* One of two words; the second, the rarer one, is an option of the agent's. */
+/* One of two words; the second one sets an option of the agent's. */
 static void choice(struct parse *parse, struct trigger_request *request, const cJSON *object, const char *key,
 		   const char *usual, const char *other, enum arm_option option)
 {
@@ -79,7 +79,7 @@ static void choice(struct parse *parse, struct trigger_request *request, const c
 	}
 }
 
-/* Which batches are the steps; 0: others are. */
+/* Which batches are the steps; 0: batches are not the steps. */
 static uint32_t parse_batches(struct parse *parse, const cJSON *object)
 {
 	char word[16] = "";

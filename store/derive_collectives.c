@@ -166,7 +166,7 @@ static double argument(struct call *call, const struct inputs *inputs, int at)
 	const char *dtype = list ? NULL : collective_dtype(type->valuestring, &size);
 	if (!list && !dtype)
 		return -1;
-	/* Of a list that is too long only the type was recorded. */
+	/* If a list is too long, only its type was recorded. */
 	if (list && cJSON_GetArraySize(shape) == 0)
 		return -1;
 	if (dtype) {

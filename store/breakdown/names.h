@@ -38,7 +38,7 @@ bool names_communicates(const char *kernel);
 bool names_without_tensor_cores(const char *kernel);
 /* 1: it uses tensor cores; 0: the function above is true; -1: its name tells neither. */
 int names_tensor_cores(const char *kernel);
-/* Of kernels without tensor cores: does it compute in 16 bits? */
+/* For a kernel without tensor cores: does it compute in 16 bits? */
 bool names_half_precision(const char *kernel);
 /* An operator that updates one tensor, or two, although there are operators that update all tensors of an optimizer
  * at once. */

@@ -165,7 +165,7 @@ static const char *advice_for(const char *reason)
 	return NULL;
 }
 
-/* Of a compilation: its file, as name:line, and the reason for which it was compiled again. */
+/* Looks up a compilation: its file, as name:line, and the reason for which it was compiled again. */
 static void look_up(const struct texts *texts, int64_t row, char *place, size_t place_bytes, char *reason)
 {
 	sqlite3_stmt *statement = NULL;

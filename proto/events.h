@@ -165,7 +165,9 @@ enum session_option {
 	SESSION_NO_FLUSH = 256,	     /* CUPTI refused to hand its buffers out; they were read in place */
 	SESSION_LEFT_ON = 512,	     /* CUPTI refused to switch a kind off: it still costs the job time */
 	SESSION_CLOCK_SILENT = 1024, /* CUPTI's clock did not answer any more */
-	SESSION_ATTACHED = 2048	     /* the agent came after the process had begun */
+	SESSION_ATTACHED = 2048,     /* the agent came after the process had begun */
+	SESSION_API_MAPS =
+		4096 /* calls that map memory, also without SESSION_API_ALL; earlier agents did not record them */
 };
 /* Activity kinds by CUPTI's numbers; sessions.refused has a bit for each. */
 enum activity_kind {

@@ -43,6 +43,13 @@ static int is_wanted(const char *name)
 		"HostUnregister",
 		"MemHostRegister",
 		"MemHostUnregister",
+		/* Memory that is mapped: torch's expandable segments. As seldom as the allocations that it stands for. */
+		"MemCreate",
+		"MemRelease",
+		"MemMap",
+		"MemUnmap",
+		"MemSetAccess",
+		"MemAddress",
 		"StreamSynchronize",
 		"DeviceSynchronize",
 		"CtxSynchronize",

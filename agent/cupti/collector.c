@@ -340,9 +340,9 @@ static void write_session(const struct deliver_counts *counts, uint32_t collecte
 		.known_from = unknown_until(counts->known_from),
 	};
 	e.options = (session.graphs_whole ? SESSION_GRAPHS_WHOLE : 0) | (session.all_calls ? SESSION_API_ALL : 0) |
-		    (session.shared ? SESSION_SHARED : 0) | (forced ? SESSION_FORCED : 0) | (hung ? SESSION_HUNG : 0) |
-		    (stepped ? SESSION_CLOCK_STEPPED : 0) | (silent ? SESSION_CLOCK_SILENT : 0) |
-		    (session.exhausted ? SESSION_EXHAUSTED : 0) |
+		    SESSION_API_MAPS | (session.shared ? SESSION_SHARED : 0) | (forced ? SESSION_FORCED : 0) |
+		    (hung ? SESSION_HUNG : 0) | (stepped ? SESSION_CLOCK_STEPPED : 0) |
+		    (silent ? SESSION_CLOCK_SILENT : 0) | (session.exhausted ? SESSION_EXHAUSTED : 0) |
 		    (session.flush_result && collected ? SESSION_NO_FLUSH : 0) |
 		    (!hung && session.left_on ? SESSION_LEFT_ON : 0) | (session.attached ? SESSION_ATTACHED : 0);
 	if (!hung && session.replaced)

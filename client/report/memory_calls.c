@@ -61,7 +61,7 @@ struct table *report_memory_calls(const struct reader *reader, const struct repo
 	if (report_refused(reader, REPORT_RUNTIME) != report_refused(reader, REPORT_DRIVER))
 		table_note(table, "  calls of the %s API were not recorded",
 			   report_refused(reader, REPORT_RUNTIME) ? "runtime" : "driver");
-	if (own && !(report_session_options(reader) & SESSION_API_ALL))
+	if (own && !(report_session_options(reader) & (SESSION_API_ALL | SESSION_API_MAPS)))
 		table_note(table,
 			   "  without calls that map memory (cuMemCreate, cuMemMap, ...: expandable segments), which "
 			   "`profd trigger --api all` records");

@@ -16,7 +16,7 @@ from house import wait_for
 from test_findings import named
 
 # Calls that make something, kernels that are not told how long they take, copies: as planted.py has them.
-DRIVER = ",".join(("cuMemAlloc=20ms", "cuMemHostAlloc=20ms", "cuModuleLoadData=20ms", "cuStreamCreate=20ms", "kernel=5ms", "bandwidth=100m"))
+DRIVER = ",".join(("cuMemAlloc=20ms", "cuMemCreate=20ms", "cuMemHostAlloc=20ms", "cuModuleLoadData=20ms", "cuStreamCreate=20ms", "kernel=5ms", "bandwidth=100m"))
 
 
 class Planted:
@@ -65,7 +65,7 @@ ON_THE_HOST = {"loader": ("input", "loads the batches itself"), "transforms": ("
 ON_A_DEVICE = {"loader": ("input", "loads the batches itself"), "wait": ("sync", ""), "stall": ("stall", "no operator"), "save": ("step_unlike", ""),
                "item": ("sync", "planted::read"), "operator": ("stall", "planted::transform"), "launches": ("launch_bound", ""),
                "tensor_by_tensor": ("optimizer_per_tensor", ""), "garbage": ("garbage_collection", ""),
-               "evaluation": ("step_unlike", ""), "allocation": ("allocation", "cuMemAlloc"), "pinning": ("allocation", "cuMemHostAlloc"),
+               "evaluation": ("step_unlike", ""), "allocation": ("allocation", "cuMemAlloc"), "mapping": ("allocation", "cuMemCreate"), "pinning": ("allocation", "cuMemHostAlloc"),
                "module": ("compilation", "cuModuleLoadData"), "stream": ("setup", "cuStreamCreate"), "copy_in": ("pageable_copy", ""),
                "copy_out": ("pageable_copy", ""), "copy_exposed": ("exposed_copies", ""), "collective": ("communication", ""),
                "few_blocks": ("few_blocks", ""), "no_tensor_cores": ("no_tensor_cores", "")}

@@ -55,6 +55,8 @@ def test_retries(lonely, folder):
         (2, "cudaFree", "runtime", 2, 0, 0, 200 * US, 1.667, 100 * US, 100 * US)], answer
     one = json.loads(lonely.run("show", path, "--by", "memory_calls", "--step", 2, "--format", "json").stdout)["memory_calls"]
     assert one == answer[2:]
+    # Of an agent that did not record them.
+    assert "without calls that map memory" in lonely.run("show", path, "--by", "memory_calls").stdout
     with sqlite3.connect(path) as db:
         db.execute("DELETE FROM api_calls")
     assert json.loads(lonely.run("show", path, "--by", "memory_calls", "--format", "json").stdout)["memory_calls"] == []
@@ -68,7 +70,9 @@ def test_a_job(profd):
     """Each step of a job that takes and gives back twice a step, with and without all calls."""
     job = gpu.start(profd, gpu.NEWEST, "", "--async-alloc=2", "--threads=2")
     for more in ((), ("--api", "all")):
-        rows = profd.show(profd.trigger(job.pid, "--steps", 5, *more)["capture_id"], "--by", "memory_calls")["memory_calls"]
+        capture = profd.trigger(job.pid, "--steps", 5, *more)["capture_id"]
+        assert "map memory" not in profd.run("show", capture, "--by", "memory_calls").stdout
+        rows = profd.show(capture, "--by", "memory_calls")["memory_calls"]
         assert [(row["step"], row["call"], row["api"], row["calls"], row["failed"], row["retried"]) for row in sorted(rows, key=lambda r: (r["step"], r["call"]))] == [
             (step, call, "driver", 4, 0, 0) for step in range(1, 6) for call in ("cuMemAllocAsync", "cuMemFreeAsync")], rows
     gpu.finish(job)

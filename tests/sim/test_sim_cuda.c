@@ -438,6 +438,39 @@ static void test_peer(void **state)
 	assert_int_equal(cuMemcpyPeer(here, context, there, second, 4096), CUDA_ERROR_INVALID_CONTEXT);
 }
 
+/* Taken, mapped where addresses were reserved, written and given back. */
+static void test_mapped_memory(void **state)
+{
+	const size_t bytes = 2 << 20;
+	const CUmemAllocationProp properties = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+						.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = 0}};
+	const CUmemAccessDesc access = {.location = properties.location, .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+	CUmemGenericAllocationHandle handle;
+	CUdeviceptr at;
+	unsigned value = 0;
+	size_t before, during, after, all;
+	(void)state;
+	OK(cuMemGetInfo_v2(&before, &all));
+	OK(cuMemAddressReserve(&at, 2 * bytes, 0, 0, 0));
+	OK(cuMemCreate(&handle, bytes, &properties, 0));
+	assert_int_equal(cuMemMap(at, bytes, bytes, handle, 0), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(cuMemSetAccess(at, bytes, &access, 1), CUDA_ERROR_INVALID_VALUE);
+	OK(cuMemMap(at, bytes, 0, handle, 0));
+	OK(cuMemSetAccess(at, bytes, &access, 1));
+	OK(cuMemsetD32_v2(at, 77, 1024));
+	OK(cuMemcpyDtoH_v2(&value, at, 4));
+	assert_int_equal(value, 77);
+	OK(cuMemGetInfo_v2(&during, &all));
+	assert_int_equal(before - during, bytes);
+	OK(cuMemUnmap(at, bytes));
+	assert_int_equal(cuMemUnmap(at, bytes), CUDA_ERROR_INVALID_VALUE);
+	OK(cuMemRelease(handle));
+	OK(cuMemAddressFree(at, 2 * bytes));
+	OK(cuMemGetInfo_v2(&after, &all));
+	assert_int_equal(after, before);
+	assert_int_equal(cuMemCreate(&handle, (size_t)81 << 30, &properties, 0), CUDA_ERROR_OUT_OF_MEMORY);
+}
+
 static void test_memory(void **state)
 {
 	CUdeviceptr at, pooled;
@@ -754,6 +787,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test_setup(test_copies_and_sets, setup),
 		cmocka_unit_test_setup(test_peer, setup),
 		cmocka_unit_test_setup(test_memory, setup),
+		cmocka_unit_test_setup(test_mapped_memory, setup),
 		cmocka_unit_test_setup(test_hints, setup),
 		cmocka_unit_test_setup(test_runtime, setup),
 		cmocka_unit_test_setup(test_graphs, setup),

@@ -126,7 +126,7 @@ static uint64_t take(size_t bytes, int mapped)
 
 static void give_back(const struct allocation *piece)
 {
-	if (piece->kind != MEMORY_PINNED)
+	if (piece->kind != MEMORY_PINNED && !piece->registered)
 		atomic_fetch_sub(&piece->device->used, piece->bytes);
 	if (piece->registered)
 		return;
@@ -625,4 +625,96 @@ CUresult cuDeviceSetMemPool(CUdevice device, CUmemoryPool pool)
 	CHECK(pool_valid(pool), CUDA_ERROR_INVALID_VALUE);
 	device_of(device)->pool = pool;
 	RETURN(CUDA_SUCCESS);
+}
+
+/* ---- memory that is mapped into addresses which were reserved for it, as by torch's expandable segments. What is mapped where is not
+ * kept: each mapping has zeros. */
+
+struct physical {
+	size_t bytes;
+	struct device *device;
+};
+
+CUresult cuMemAddressReserve(CUdeviceptr *address, size_t bytes, size_t alignment, CUdeviceptr wanted,
+			     unsigned long long flags)
+{
+	CALL(cuMemAddressReserve, );
+	(void)alignment;
+	(void)wanted;
+	CHECK(address && bytes && !flags, CUDA_ERROR_INVALID_VALUE);
+	*address = take(bytes, 1);
+	RETURN(*address ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY);
+}
+
+CUresult cuMemAddressFree(CUdeviceptr address, size_t bytes)
+{
+	CALL(cuMemAddressFree, );
+	RETURN(munmap((void *)address, bytes) ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS);
+}
+
+CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t bytes, const CUmemAllocationProp *properties,
+		     unsigned long long flags)
+{
+	CALL(cuMemCreate, );
+	CHECK(handle && bytes && properties && !flags, CUDA_ERROR_INVALID_VALUE);
+	struct device *device = device_of(properties->location.id);
+	struct physical *piece = device ? malloc(sizeof *piece) : NULL;
+	CHECK(device, CUDA_ERROR_INVALID_DEVICE);
+	CHECK(piece, CUDA_ERROR_OUT_OF_MEMORY);
+	*piece = (struct physical){bytes, device};
+	if (atomic_fetch_add(&device->used, bytes) + bytes > device->facts.memory) {
+		atomic_fetch_sub(&device->used, bytes);
+		free(piece);
+		RETURN(CUDA_ERROR_OUT_OF_MEMORY);
+	}
+	*handle = (CUmemGenericAllocationHandle)piece;
+	RETURN(CUDA_SUCCESS);
+}
+
+CUresult cuMemRelease(CUmemGenericAllocationHandle handle)
+{
+	CALL(cuMemRelease, );
+	struct physical *piece = (void *)handle;
+	CHECK(piece, CUDA_ERROR_INVALID_VALUE);
+	atomic_fetch_sub(&piece->device->used, piece->bytes);
+	free(piece);
+	RETURN(CUDA_SUCCESS);
+}
+
+CUresult cuMemMap(CUdeviceptr address, size_t bytes, size_t offset, CUmemGenericAllocationHandle handle,
+		  unsigned long long flags)
+{
+	CALL(cuMemMap, );
+	CONTEXT(context);
+	const struct physical *physical = (void *)handle;
+	CHECK(physical && offset + bytes <= physical->bytes && !flags, CUDA_ERROR_INVALID_VALUE);
+	struct allocation piece = {.address = address,
+				   .bytes = bytes,
+				   .kind = MEMORY_DEVICE,
+				   .registered = 1,
+				   .device = physical->device,
+				   .context = context};
+	pthread_mutex_lock(&memory_lock);
+	int error = insert(&piece);
+	pthread_mutex_unlock(&memory_lock);
+	RETURN(error ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS);
+}
+
+CUresult cuMemSetAccess(CUdeviceptr address, size_t bytes, const CUmemAccessDesc *access, size_t count)
+{
+	CALL(cuMemSetAccess, );
+	struct allocation piece;
+	(void)bytes;
+	CHECK(access && count && !allocation_find(address, &piece), CUDA_ERROR_INVALID_VALUE);
+	RETURN(CUDA_SUCCESS);
+}
+
+CUresult cuMemUnmap(CUdeviceptr address, size_t bytes)
+{
+	CALL(cuMemUnmap, );
+	struct allocation piece;
+	CHECK(!allocation_find(address, &piece) && piece.address == address && piece.bytes == bytes,
+	      CUDA_ERROR_INVALID_VALUE);
+	context_drain(piece.context);
+	RETURN(remove_piece(address, &piece) ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS);
 }

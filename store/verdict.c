@@ -80,7 +80,7 @@ static bool compute(struct store *store, const struct store_watch *watch, struct
 		    struct findings *findings, struct row_lines *lines)
 {
 	struct verdict verdict = {.store = store};
-	const struct breakdown_watch rows = {.row = may_go_on, .context = &verdict};
+	const struct breakdown_watch rows = {.row = may_go_on, .context = &verdict, .own = true};
 	int error = 0;
 	store_watch_begin(store, watch);
 	store_doing(store, "finding where the time goes");

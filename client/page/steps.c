@@ -28,7 +28,7 @@ void page_time_load(struct page_time *ret, const struct reader *reader)
 	int error;
 	*ret = (struct page_time){.strip = strip_new(), .kept.computed = true};
 	const struct breakdown_listener listener = {strip_take, ret->strip};
-	const struct breakdown_watch watch = {may_go_on, reader->bounds, &listener};
+	const struct breakdown_watch watch = {.row = may_go_on, .context = reader->bounds, .listener = &listener};
 	if (!breakdown_capture_load(reader->db, &watch, &ret->kept.capture, &error)) {
 		page_time_free(ret);
 		if (error == SQLITE_NOMEM)

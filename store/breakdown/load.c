@@ -98,20 +98,20 @@ static void take_follower(struct breakdown_capture *capture, uint32_t thread)
 /* Columns of operators. The stack, if there is one, comes last. */
 enum { O_SEQUENCE, O_START, O_DURATION, O_NAME, O_THREAD, O_SCOPE, O_FLAGS, O_STACK };
 
-static enum purpose stack_purpose(const struct load *load, sqlite3_value **row)
+static enum purpose stack_purpose(const struct load *load, const struct scan_row *row)
 {
-	return load->operator_stacks ? purposes_of(&load->purposes, int_of(row[O_STACK])) : PURPOSE_NONE;
+	return load->operator_stacks ? purposes_of(&load->purposes, int_at(row, O_STACK)) : PURPOSE_NONE;
 }
 
-static void take_operator(void *context, sqlite3_value **row)
+static void take_operator(void *context, const struct scan_row *row)
 {
 	struct load *load = context;
-	if (int_of(row[O_FLAGS]) & EVENT_FLAG_ASYNC)
+	if (int_at(row, O_FLAGS) & EVENT_FLAG_ASYNC)
 		return;
-	int64_t id = int_of(row[O_NAME]);
+	int64_t id = int_at(row, O_NAME);
 	struct meaning name = meaning_of(&load->meanings, id);
-	int64_t start = time_of(row[O_START]), end = end_of(start, int_of(row[O_DURATION]));
-	uint32_t thread = (uint32_t)int_of(row[O_THREAD]);
+	int64_t start = time_at(row, O_START), end = end_of(start, int_at(row, O_DURATION));
+	uint32_t thread = (uint32_t)int_at(row, O_THREAD);
 	bool on_step_thread = thread == load->capture->breakdown.step_thread;
 	load->capture->host = true;
 	collections_take(&load->capture->collections, thread, start, end);
@@ -122,7 +122,7 @@ static void take_operator(void *context, sqlite3_value **row)
 		return;
 	}
 	activity_add_named(&load->capture->activity, thread, start, end, (enum doing)name.doing, (uint32_t)id);
-	bool backward = name.backward || int_of(row[O_SCOPE]) == 1;
+	bool backward = name.backward || int_at(row, O_SCOPE) == 1;
 	if (backward)
 		take_follower(load->capture, thread);
 	/* Operators of other threads say nothing of the step's phases, unless they are backward. */
@@ -130,7 +130,7 @@ static void take_operator(void *context, sqlite3_value **row)
 		phases_add(&load->phases,
 			   &(struct phases_operator){.start = start,
 						     .end = end,
-						     .sequence = phases_sequence(int_of(row[O_SEQUENCE])),
+						     .sequence = phases_sequence(int_at(row, O_SEQUENCE)),
 						     .on_step_thread = on_step_thread,
 						     .backward = backward,
 						     .takes_tensor = name.takes_tensor,
@@ -138,22 +138,22 @@ static void take_operator(void *context, sqlite3_value **row)
 						     .network = name.network});
 }
 
-static void take_range(void *context, sqlite3_value **row)
+static void take_range(void *context, const struct scan_row *row)
 {
 	struct load *load = context;
-	struct meaning name = meaning_of(&load->meanings, int_of(row[2]));
-	bool on_thread = int_of(row[4]) != RANGE_SOURCE_NVTX_START_END && !(int_of(row[5]) & EVENT_FLAG_ASYNC);
+	struct meaning name = meaning_of(&load->meanings, int_at(row, 2));
+	bool on_thread = int_at(row, 4) != RANGE_SOURCE_NVTX_START_END && !(int_at(row, 5) & EVENT_FLAG_ASYNC);
 	if (on_thread)
-		collections_take(&load->capture->collections, (uint32_t)int_of(row[3]), time_of(row[0]),
-				 end_of(time_of(row[0]), int_of(row[1])));
+		collections_take(&load->capture->collections, (uint32_t)int_at(row, 3), time_at(row, 0),
+				 end_of(time_at(row, 0), int_at(row, 1)));
 	/* torch marks a compilation in this way in traces of torch.profiler. */
 	if (name.doing == DOING_TORCH_COMPILE)
-		activity_add_named(&load->capture->activity, (uint32_t)int_of(row[3]), time_of(row[0]),
-				   end_of(time_of(row[0]), int_of(row[1])), DOING_TORCH_COMPILE,
-				   (uint32_t)int_of(row[2]));
+		activity_add_named(&load->capture->activity, (uint32_t)int_at(row, 3), time_at(row, 0),
+				   end_of(time_at(row, 0), int_at(row, 1)), DOING_TORCH_COMPILE,
+				   (uint32_t)int_at(row, 2));
 	if (name.phase != PHASE_NONE && on_thread)
-		mark(load, &name, (uint32_t)int_of(row[3]), time_of(row[0]), end_of(time_of(row[0]), int_of(row[1])),
-		     int_of(row[2]));
+		mark(load, &name, (uint32_t)int_at(row, 3), time_at(row, 0), end_of(time_at(row, 0), int_at(row, 1)),
+		     int_at(row, 2));
 }
 
 /* The agent tells each operator's sequence number; an imported file may lack them. */
@@ -168,14 +168,11 @@ static void read_host(struct load *load)
 {
 	scan_each(&load->scan, "SELECT 1 FROM meta WHERE key = 'agent_version' AND value <> ''", take_agent, load);
 	/* Files of the oldest schemas have no stacks. */
-	scan_table(
-		&load->scan,
-		load->operator_stacks
-			? "SELECT 1 FROM operators WHERE profd_row(sequence, start, duration, name, thread, scope, flags, stack)"
-			: "SELECT 1 FROM operators WHERE profd_row(sequence, start, duration, name, thread, scope, flags)",
-		take_operator, load);
-	scan_table(&load->scan, "SELECT 1 FROM ranges WHERE profd_row(start, duration, name, thread, source, flags)",
-		   take_range, load);
+	scan_columns(&load->scan, "operators",
+		     load->operator_stacks ? "sequence, start, duration, name, thread, scope, flags, stack"
+					   : "sequence, start, duration, name, thread, scope, flags",
+		     take_operator, load);
+	scan_columns(&load->scan, "ranges", "start, duration, name, thread, source, flags", take_range, load);
 	struct breakdown *breakdown = &load->capture->breakdown;
 	collections_mark(&load->capture->collections, &load->capture->activity);
 	if (!load->scan.error)

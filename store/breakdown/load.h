@@ -42,6 +42,8 @@ struct breakdown_watch {
 	/* NULL: nobody is told of the pieces. If the capture turns out to be in doubt, their causes of idle time mean
 	 * nothing. */
 	const struct breakdown_listener *listener;
+	/* The file is the program's own, and has a transaction that writes. Then pages.h may read it. */
+	bool own;
 };
 
 /* Reads the capture and makes its breakdown. It only reads. False: SQLite's error (sqlite3_errcode), or SQLITE_NOMEM,

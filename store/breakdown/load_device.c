@@ -93,17 +93,17 @@ static size_t ids_find(struct ids *ids, int64_t wanted)
 	return found < ids->count && ids->items[found] == wanted ? found : SIZE_MAX;
 }
 
-static void take_launch(void *context, sqlite3_value **row)
+static void take_launch(void *context, const struct scan_row *row)
 {
 	struct load *load = context;
-	bool called = !is_null(row[1]);
+	bool called = !null_at(row, 1);
 	if (called)
-		ids_add(load, &load->launching, int_of(row[1]));
+		ids_add(load, &load->launching, int_at(row, 1));
 	size_t count = load->correlations.count;
 	if (!LARGE_GROW(load->launches, count, load->launch_room))
 		scan_no_memory(load->scan);
-	else if (ids_add(load, &load->correlations, int_of(row[0])))
-		load->launches[count] = (struct load_launch){int_of(row[1]), called, !is_null(row[2])};
+	else if (ids_add(load, &load->correlations, int_at(row, 0)))
+		load->launches[count] = (struct load_launch){int_at(row, 1), called, !null_at(row, 2)};
 }
 
 static void take_communication(void *context, sqlite3_stmt *row)
@@ -166,13 +166,13 @@ static bool sets_up(struct load *load, int64_t start, int64_t end)
 	return load->worked && (worked_before(load, end) - worked_before(load, start)) * 2 < end - start;
 }
 
-static void take_call(void *context, sqlite3_value **row)
+static void take_call(void *context, const struct scan_row *row)
 {
 	struct load *load = context;
 	struct breakdown_capture *capture = load->capture;
-	int64_t id = int_of(row[0]), start = time_of(row[1]), end = end_of(start, int_of(row[2]));
-	uint32_t thread = (uint32_t)int_of(row[3]);
-	struct meaning meaning = meaning_of(load->meanings, int_of(row[4]));
+	int64_t id = int_at(row, 0), start = time_at(row, 1), end = end_of(start, int_at(row, 2));
+	uint32_t thread = (uint32_t)int_at(row, 3);
+	struct meaning meaning = meaning_of(load->meanings, int_at(row, 4));
 	enum doing doing = (enum doing)meaning.call;
 	bool launched = ids_find(&load->launching, id) != SIZE_MAX;
 	bool pageable = ids_find(&load->pageable, id) != SIZE_MAX;
@@ -185,7 +185,7 @@ static void take_call(void *context, sqlite3_value **row)
 	if ((doing == DOING_LAUNCH || doing == DOING_CALL) && !graph && sets_up(load, start, end))
 		doing = DOING_SETUP;
 	if (thread)
-		activity_add_named(&capture->activity, thread, start, end, doing, (uint32_t)int_of(row[4]));
+		activity_add_named(&capture->activity, thread, start, end, doing, (uint32_t)int_at(row, 4));
 	capture->graph_launches += graph;
 	load->evidence->kernel_calls += meaning.kernel;
 	load->evidence->bare_calls += meaning.kernel && !launched;
@@ -204,20 +204,20 @@ static void take_call(void *context, sqlite3_value **row)
 }
 
 /* The launch of this row's operation; NULL: not known. */
-static const struct load_launch *launch_of(struct load *load, sqlite3_value **row)
+static const struct load_launch *launch_of(struct load *load, const struct scan_row *row)
 {
-	if (sqlite3_value_type(row[3]) != SQLITE_INTEGER)
+	if (null_at(row, 3))
 		return NULL;
-	size_t found = ids_find(&load->correlations, int_of(row[3]));
+	size_t found = ids_find(&load->correlations, int_at(row, 3));
 	return found == SIZE_MAX ? NULL : &load->launches[found];
 }
 
-static void add_operation(struct load *load, sqlite3_value **row, enum device_row what,
+static void add_operation(struct load *load, const struct scan_row *row, enum device_row what,
 			  const struct breakdown_operation *more)
 {
 	struct breakdown_capture *capture = load->capture;
-	load->evidence->graphs = load->evidence->graphs || int_of(row[4]);
-	if (is_null(row[0])) {
+	load->evidence->graphs = load->evidence->graphs || int_at(row, 4);
+	if (null_at(row, 0)) {
 		capture->timeless++;
 		return;
 	}
@@ -230,9 +230,9 @@ static void add_operation(struct load *load, sqlite3_value **row, enum device_ro
 	capture->unlaunched += missing && !before;
 	/* The call's rowid for now. link_operations() replaces it by the call's index. */
 	capture->operations[capture->breakdown.operation_count++] =
-		(struct breakdown_operation){.start = time_of(row[0]),
-					     .end = end_of(time_of(row[0]), int_of(row[1])),
-					     .device = int_of(row[2]),
+		(struct breakdown_operation){.start = time_at(row, 0),
+					     .end = end_of(time_at(row, 0), int_at(row, 1)),
+					     .device = int_at(row, 2),
 					     .row = (uint8_t)what,
 					     .kind = more->kind,
 					     .fill = more->fill,
@@ -250,17 +250,17 @@ static void take_device(void *context, sqlite3_stmt *row)
 }
 
 /* What a kernel that computes might do better. */
-static struct breakdown_operation kernel_kind(const struct load *load, sqlite3_value **row)
+static struct breakdown_operation kernel_kind(const struct load *load, const struct scan_row *row)
 {
-	struct breakdown_operation kernel = {.kind = OPERATION_PLAIN, .name = (uint32_t)int_of(row[5])};
+	struct breakdown_operation kernel = {.kind = OPERATION_PLAIN, .name = (uint32_t)int_at(row, 5)};
 	const struct load_device *device = NULL;
 	for (size_t i = 0; i < load->device_count; i++)
-		if (load->devices[i].id == int_of(row[2]))
+		if (load->devices[i].id == int_at(row, 2))
 			device = &load->devices[i];
 	if (!device)
 		return kernel;
-	double blocks = (double)int_of(row[6]) * (double)int_of(row[7]) * (double)int_of(row[8]);
-	if (device->major >= TENSOR_CORES_MAJOR && meaning_of(load->meanings, int_of(row[5])).slow) {
+	double blocks = (double)int_at(row, 6) * (double)int_at(row, 7) * (double)int_at(row, 8);
+	if (device->major >= TENSOR_CORES_MAJOR && meaning_of(load->meanings, int_at(row, 5)).slow) {
 		kernel.kind = OPERATION_NO_TENSOR_CORES;
 	} else if (blocks > 0 && device->multiprocessors > 0 && blocks * 2 <= (double)device->multiprocessors) {
 		kernel.kind = OPERATION_FEW_BLOCKS;
@@ -269,35 +269,35 @@ static struct breakdown_operation kernel_kind(const struct load *load, sqlite3_v
 	return kernel;
 }
 
-static void take_kernel(void *context, sqlite3_value **row)
+static void take_kernel(void *context, const struct scan_row *row)
 {
 	struct load *load = context;
-	if (ids_find(&load->communication, int_of(row[5])) != SIZE_MAX) {
+	if (ids_find(&load->communication, int_at(row, 5)) != SIZE_MAX) {
 		add_operation(load, row, DEVICE_COMMUNICATION,
-			      &(struct breakdown_operation){.name = (uint32_t)int_of(row[5])});
+			      &(struct breakdown_operation){.name = (uint32_t)int_at(row, 5)});
 		return;
 	}
 	struct breakdown_operation kernel = kernel_kind(load, row);
 	add_operation(load, row, DEVICE_COMPUTE, &kernel);
 }
 
-static void take_graph_launch(void *context, sqlite3_value **row)
+static void take_graph_launch(void *context, const struct scan_row *row)
 {
 	struct load *load = context;
 	add_operation(load, row, DEVICE_COMPUTE, &(struct breakdown_operation){0});
 }
 
-static void take_set(void *context, sqlite3_value **row)
+static void take_set(void *context, const struct scan_row *row)
 {
 	struct load *load = context;
 	add_operation(load, row, DEVICE_COPIES, &(struct breakdown_operation){0});
 }
 
 /* If the copy is from or to pageable memory, its call is kept. */
-static void take_copy(void *context, sqlite3_value **row)
+static void take_copy(void *context, const struct scan_row *row)
 {
 	struct load *load = context;
-	const struct load_launch *launch = int_of(row[5]) == 1 || int_of(row[6]) == 1 ? launch_of(load, row) : NULL;
+	const struct load_launch *launch = int_at(row, 5) == 1 || int_at(row, 6) == 1 ? launch_of(load, row) : NULL;
 	if (launch && launch->called)
 		ids_add(load, &load->pageable, launch->api);
 	add_operation(load, row, DEVICE_COPIES, &(struct breakdown_operation){0});
@@ -309,8 +309,7 @@ static void communicates(sqlite3_context *context, int count, sqlite3_value **va
 	sqlite3_result_int(context, text && names_communicates(text));
 }
 
-#define OPERATIONS(table, more)                                                                                        \
-	"SELECT 1 FROM " table " WHERE profd_row(start, duration, device, correlation, graph" more ")"
+#define OPERATION "start, duration, device, correlation, graph"
 
 static void read_operations(struct load *load)
 {
@@ -324,8 +323,8 @@ static void read_operations(struct load *load)
 		"SELECT d.id, d.multiprocessors, iif(s.text LIKE '%GTX 16%', 0, d.capability_major) FROM devices d LEFT JOIN strings s "
 		"ON s.id = d.name",
 		take_device, load);
-	scan_table(load->scan, "SELECT 1 FROM launches WHERE profd_row(correlation, api, step) ORDER BY correlation",
-		   take_launch, load);
+	/* Their rowid is the correlation id. */
+	scan_columns(load->scan, "launches", "correlation, api, step", take_launch, load);
 	/* A kernel communicates if its readable name says so; records may have the mangled name. */
 	scan_each(
 		load->scan,
@@ -333,10 +332,10 @@ static void read_operations(struct load *load)
 		"kernel_totals) AND profd_communicates(s.text)) SELECT mangled AS id FROM kernel_names WHERE name IN "
 		"(SELECT id FROM communication) UNION SELECT id FROM communication ORDER BY id",
 		take_communication, load);
-	scan_table(load->scan, OPERATIONS("kernel_records", ", name, grid_x, grid_y, grid_z"), take_kernel, load);
-	scan_table(load->scan, OPERATIONS("graph_records", ""), take_graph_launch, load);
-	scan_table(load->scan, OPERATIONS("copy_records", ", source_kind, target_kind"), take_copy, load);
-	scan_table(load->scan, OPERATIONS("set_records", ""), take_set, load);
+	scan_columns(load->scan, "kernel_records", OPERATION ", name, grid_x, grid_y, grid_z", take_kernel, load);
+	scan_columns(load->scan, "graph_records", OPERATION, take_graph_launch, load);
+	scan_columns(load->scan, "copy_records", OPERATION ", source_kind, target_kind", take_copy, load);
+	scan_columns(load->scan, "set_records", OPERATION, take_set, load);
 	if (load->scan->error)
 		return;
 	ids_sort(&load->pageable);
@@ -359,22 +358,19 @@ static void link_operations(struct breakdown_capture *capture)
 	}
 }
 
-static void take_overhead(void *context, sqlite3_value **row)
+static void take_overhead(void *context, const struct scan_row *row)
 {
 	struct load *load = context;
-	enum doing doing = names_overhead(int_of(row[3]));
-	if (doing != DOING_OUTSIDE && int_of(row[2]))
-		activity_add(&load->capture->activity, (uint32_t)int_of(row[2]), time_of(row[0]),
-			     end_of(time_of(row[0]), int_of(row[1])), doing);
+	enum doing doing = names_overhead(int_at(row, 3));
+	if (doing != DOING_OUTSIDE && int_at(row, 2))
+		activity_add(&load->capture->activity, (uint32_t)int_at(row, 2), time_at(row, 0),
+			     end_of(time_at(row, 0), int_at(row, 1)), doing);
 }
 
 static void read_calls(struct load *load)
 {
-	scan_table(load->scan,
-		   "SELECT 1 FROM api_calls WHERE profd_row(rowid, start, duration, thread, name) ORDER BY rowid",
-		   take_call, load);
-	scan_table(load->scan, "SELECT 1 FROM overheads WHERE profd_row(start, duration, thread, kind)", take_overhead,
-		   load);
+	scan_columns(load->scan, "api_calls", "rowid, start, duration, thread, name", take_call, load);
+	scan_columns(load->scan, "overheads", "start, duration, thread, kind", take_overhead, load);
 }
 
 /* There may be many millions of operations: with room for all of them nothing is moved while they are added. */

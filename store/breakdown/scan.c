@@ -2,11 +2,13 @@
 #include "scan.h"
 
 #include "load.h"
+#include "pages.h"
 
 #include "proto/base/large.h"
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 static bool enough(const struct scan *scan)
 {
@@ -41,6 +43,8 @@ void scan_begin(struct scan *scan, sqlite3 *db, const struct breakdown_watch *wa
 		return;
 	}
 	*scan->running = scan;
+	if (watch && watch->own && (scan->pages = malloc(sizeof *scan->pages)) != NULL)
+		pages_begin(scan->pages, db);
 	/* If that fails, SQLite has freed `running`. */
 	scan->error = sqlite3_create_function_v2(db, "profd_row", -1, SQLITE_UTF8 | SQLITE_DIRECTONLY, scan->running,
 						 take_row, NULL, NULL, free);
@@ -57,6 +61,7 @@ void scan_end(struct scan *scan)
 {
 	if (scan->running)
 		*scan->running = NULL;
+	free(scan->pages);
 }
 
 void scan_each(struct scan *scan, const char *sql, void (*take)(void *context, sqlite3_stmt *row), void *context)
@@ -96,6 +101,65 @@ void scan_table(struct scan *scan, const char *sql, void (*take)(void *context, 
 	if (result != SQLITE_DONE && !scan->error)
 		scan->error = result;
 	sqlite3_finalize(statement);
+}
+
+/* A row from pages.h. False: reading ends. */
+static bool take_columns(void *context, const struct scan_row *row)
+{
+	struct scan *scan = context;
+	if (enough(scan))
+		scan->error = SQLITE_CORRUPT;
+	large_go(128);
+	if (!scan->error)
+		scan->take_row(scan->row_context, row);
+	return !scan->error;
+}
+
+/* A row from SQL. */
+static void take_values(void *context, sqlite3_value **values)
+{
+	struct scan *scan = context;
+	struct scan_row row;
+	row.nulls = 0;
+	for (int i = 0; i < scan->columns; i++) {
+		row.values[i] = int_of(values[i]);
+		row.nulls |= (uint32_t)is_null(values[i]) << i;
+	}
+	scan->take_row(scan->row_context, &row);
+}
+
+static int count_columns(const char *columns)
+{
+	int count = 1;
+	while ((columns = strchr(columns, ',')) != NULL) {
+		columns++;
+		count++;
+	}
+	return count;
+}
+
+void scan_columns(struct scan *scan, const char *table, const char *columns,
+		  void (*take)(void *context, const struct scan_row *row), void *context)
+{
+	char sql[256];
+	int64_t parameter = scan->parameter, from = INT64_MIN;
+	if (scan->error)
+		return;
+	scan->take_row = take;
+	scan->row_context = context;
+	scan->columns = count_columns(columns);
+	if ((scan->pages && pages_each(scan->pages, scan->db, table, columns, take_columns, scan, &from)) ||
+	    scan->error)
+		return;
+	if (scan->columns > SCAN_COLUMNS ||
+	    (size_t)snprintf(sql, sizeof sql, "SELECT 1 FROM %s WHERE rowid >= ?1 AND profd_row(%s)", table, columns) >=
+		    sizeof sql) {
+		scan->error = SQLITE_TOOBIG;
+		return;
+	}
+	scan->parameter = from;
+	scan_table(scan, sql, take_values, scan);
+	scan->parameter = parameter;
 }
 
 /* The fewest bytes of a row with its header. */

@@ -8,6 +8,14 @@
 #include <stdint.h>
 
 struct breakdown_watch;
+struct pages;
+
+#define SCAN_COLUMNS 16
+/* The columns of a row. */
+struct scan_row {
+	int64_t values[SCAN_COLUMNS]; /* NULL is 0 */
+	uint32_t nulls;		      /* bits: which are NULL */
+};
 
 struct scan {
 	sqlite3 *db;
@@ -18,6 +26,11 @@ struct scan {
 	struct scan **running; /* where profd_row() finds the scan; owned by the connection */
 	void (*take)(void *context, sqlite3_value **row);
 	void *context;
+	/* For scan_columns(). */
+	struct pages *pages; /* NULL: SQL reads all */
+	void (*take_row)(void *context, const struct scan_row *row);
+	void *row_context;
+	int columns;
 };
 
 /* Call it before the first scan_table(). The scan must not move until scan_end(), which keeps SQLite's error. */
@@ -30,6 +43,10 @@ void scan_each(struct scan *scan, const char *sql, void (*take)(void *context, s
  * to be checked first, it selects count(profd_row(COLUMNS)) instead. The table's last column should come first: then
  * SQLite looks only once where a row's columns lie. */
 void scan_table(struct scan *scan, const char *sql, void (*take)(void *context, sqlite3_value **row), void *context);
+/* The same for all rows of a table, in the order of their rowids. `columns` are names of columns of integers, with commas
+ * and blanks between them. If the file is the program's own (watch), pages.h reads it, in a quarter of the time. */
+void scan_columns(struct scan *scan, const char *table, const char *columns,
+		  void (*take)(void *context, const struct scan_row *row), void *context);
 /* About how many rows the table has: its highest number, unless the file is too small for so many. */
 size_t scan_table_rows(struct scan *scan, const char *table);
 /* Does the file have the table, and this column of it (NULL: any)? Files of earlier releases lack tables and columns
@@ -64,6 +81,21 @@ static inline int64_t bounded(int64_t time)
 static inline int64_t time_of(sqlite3_value *value)
 {
 	return bounded(sqlite3_value_int64(value));
+}
+
+static inline int64_t int_at(const struct scan_row *row, unsigned column)
+{
+	return row->values[column];
+}
+
+static inline int64_t time_at(const struct scan_row *row, unsigned column)
+{
+	return bounded(row->values[column]);
+}
+
+static inline bool null_at(const struct scan_row *row, unsigned column)
+{
+	return row->nulls >> column & 1;
 }
 
 /* The end of a span that began at `start`. */

@@ -16,17 +16,24 @@ static double seconds(void)
 	return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
+static bool may_go_on(void *context)
+{
+	return ++*(uint64_t *)context != 0;
+}
+
 /* As verdict_run() does it. */
 static int make(struct store *store)
 {
 	static struct breakdown_capture capture;
 	static struct findings findings;
 	static struct row_lines lines;
+	uint64_t looks = 0;
+	const struct breakdown_watch watch = {.row = may_go_on, .context = &looks, .own = true};
 	int error = 0;
 	double begin = seconds();
-	if (!breakdown_capture_load(store->db, NULL, &capture, &error) ||
-	    !findings_make(&capture, store->db, NULL, &findings, &error) ||
-	    !row_lines_find(&capture, store->db, NULL, 0, capture.breakdown.step_count, &lines, &error))
+	if (!breakdown_capture_load(store->db, &watch, &capture, &error) ||
+	    !findings_make(&capture, store->db, &watch, &findings, &error) ||
+	    !row_lines_find(&capture, store->db, &watch, 0, capture.breakdown.step_count, &lines, &error))
 		return error;
 	findings_write(store, &capture, &findings, &lines);
 	row_lines_free(&lines);

@@ -289,7 +289,7 @@ static bool keep_verdict(struct tracks *tracks, const struct breakdown_capture *
 int tracks_find(struct tracks *tracks, const struct reader *r, int64_t schema, const struct slice *part)
 {
 	const struct breakdown_listener listener = {on_piece, tracks};
-	const struct breakdown_watch watch = {may_go_on, r->bounds, &listener};
+	const struct breakdown_watch watch = {.row = may_go_on, .context = r->bounds, .listener = &listener};
 	struct breakdown_capture capture;
 	int error = 0;
 	*tracks = (struct tracks){.part = part};

@@ -164,7 +164,8 @@ static void tell_held(const struct breakdown_step *steps, size_t count, unsigned
 		snprintf(ret, 64, "%s",
 			 one ? "holds a compilation by torch.compile" : "hold compilations by torch.compile");
 	else if (all & HOLDS_COMPILATION)
-		snprintf(ret, 64, "hold %s or a compilation", called ? called : "inference, without gradient,");
+		snprintf(ret, 64, "%s %s %s a compilation", hold, called ? called : "inference, without gradient,",
+			 one ? "and" : "or");
 	else
 		snprintf(ret, 64, "%s %s", hold, called ? called : "inference, without gradient");
 }

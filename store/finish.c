@@ -368,6 +368,10 @@ static int put_all(struct finish *finish, struct derived *derived, bool *ended)
 		notes_add(store, finish->ending->note);
 	if (*finish->ending->before)
 		notes_add(store, finish->ending->before);
+	/* The verdict reads the file itself (breakdown/pages.h). */
+	error = store_flush(store);
+	if (error)
+		return error;
 	cJSON *verdict = verdict_run(store, finish->watch, derived, *ended, finish->result->verdict);
 	finish->facts->step_ns = derived->step_ns;
 	finish->result->since_last = since_last(finish->ending);

@@ -154,6 +154,17 @@ int store_commit(struct store *store)
 	return store->error;
 }
 
+int store_flush(struct store *store)
+{
+	int result = store->error ? SQLITE_OK : sqlite3_db_cacheflush(store->db);
+	/* SQLite keeps the error for the next statement, with its cause. */
+	if (result && result != SQLITE_BUSY && !store_run(store, "SELECT count(*) FROM meta"))
+		store_set_error(store, -EIO, "the capture's file cannot be written");
+	if (store->error)
+		store_rollback(store);
+	return store->error;
+}
+
 void store_rollback(struct store *store)
 {
 	store_batch_deinit(&store->waiting);

@@ -17,7 +17,7 @@
 /* Open addressing over hashes; the table counts as full at three quarters. */
 #define TABLE_SLOTS (1u << 16)
 #define LOCK_SPINS 200
-#define LOCK_YIELDS 2000
+#define LOCK_NAPS 200
 /* How many tables may be left to threads that were stuck in them at the end of a capture; half a MiB of address space
  * each. */
 #define ABANDONED_MAX 16
@@ -230,15 +230,18 @@ uint64_t strings_bytes(void)
 #define NAMED_THREADS 1024
 static _Atomic uint32_t lock;
 
+/* It sleeps between two tries. On Linux 6.18 a thread that calls sched_yield() again and again can keep the processor from
+ * all other processes for as long as it does, also from the one that has the lock. */
 static int lock_take(void)
 {
-	for (unsigned i = 0; i < LOCK_SPINS + LOCK_YIELDS; i++) {
+	const struct timespec nap = {0, 50000};
+	for (unsigned i = 0; i < LOCK_SPINS + LOCK_NAPS; i++) {
 		uint32_t open = 0;
 		if (atomic_load_explicit(&lock, memory_order_relaxed) == 0 &&
 		    atomic_compare_exchange_weak_explicit(&lock, &open, 1, memory_order_acquire, memory_order_relaxed))
 			return 1;
 		if (i >= LOCK_SPINS)
-			sched_yield();
+			clock_nanosleep(CLOCK_MONOTONIC, 0, &nap, NULL); /* it leaves errno alone */
 	}
 	return 0;
 }

@@ -97,7 +97,7 @@ def test_damaged_files(stored):
     assert [c["status"] for c in found.values()] == ["failed", "failed"]
     reason = found[stored.made[0]["capture_id"]]["reason"]
     assert "its file is damaged" in reason and "bytes are missing" in reason and str(stored.store / "lost") in reason
-    assert "no SQLite database" in found[stored.made[1]["capture_id"]]["reason"]
+    assert "not a SQLite database" in found[stored.made[1]["capture_id"]]["reason"]
     assert lost(stored) == sorted(p.name for p in (cut, overwritten, bare))
     assert (stored.store / "lost" / cut.name).stat().st_size == 100000
     assert list((stored.store / "captures").iterdir()) == []

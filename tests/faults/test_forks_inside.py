@@ -43,11 +43,14 @@ class Forks:
 
 
 def record(profd, job, forks, steps=STEPS, forks_wanted=12):
-    """Captures until the job has forked so often; their ids."""
+    """Captures until the job has forked so often; their ids. A fork is told when its child has ended, which on a full machine takes many captures."""
     found = []
-    while len(found) < 2 or forks.told()["forks"] < forks_wanted:
-        assert len(found) < 20, forks.told()
+
+    def are_enough():
         found.append(profd.trigger(job.pid, "--steps", steps, codes=(0, 5))["capture_id"])
+        return len(found) >= 2 and forks.told()["forks"] >= forks_wanted
+
+    wait_for(are_enough, 60, f"{forks_wanted} forks")
     return found
 
 

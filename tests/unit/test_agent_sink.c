@@ -6,7 +6,6 @@
 #include "proto/message.h"
 
 #include <pthread.h>
-#include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -702,7 +701,7 @@ static void *lane(void *unused)
 	for (int i = 0; i < LIVES; i++) {
 		pthread_t thread;
 		while (atomic_load(&lives) - atomic_load(&swept) > AHEAD)
-			sched_yield();
+			nanosleep(&(struct timespec){0, 50000}, NULL);
 		if (pthread_create(&thread, NULL, live, NULL) == 0)
 			pthread_join(thread, NULL);
 		atomic_fetch_add(&lives, 1);

@@ -19,7 +19,6 @@
 #include "tests/workloads/cuda/driver.h"
 
 #include <pthread.h>
-#include <sched.h>
 #include <stdatomic.h>
 
 enum {
@@ -138,7 +137,7 @@ static void *launcher(void *unused)
 			continue;
 		held = 1;
 		while (wanted)
-			sched_yield();
+			nanosleep(&(struct timespec){0, 50000}, NULL);
 		held = 0;
 	}
 	return unused;
@@ -148,7 +147,7 @@ static void set_held(int is)
 {
 	wanted = is;
 	while (held != is)
-		sched_yield();
+		nanosleep(&(struct timespec){0, 50000}, NULL);
 }
 
 static void wait_for_more(_Atomic uint64_t *of, uint64_t more)

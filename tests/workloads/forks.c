@@ -16,7 +16,6 @@
 
 #include <link.h>
 #include <pthread.h>
-#include <sched.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdatomic.h>
@@ -49,7 +48,7 @@ static void child_looks(void)
 static void wait_for_agent(void)
 {
 	for (double until = seconds() + 3; hold_inside && !hold_inside() && seconds() < until;)
-		sched_yield();
+		nap();
 }
 
 static void wait_for_child(pid_t pid)

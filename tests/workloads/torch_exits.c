@@ -42,7 +42,7 @@ int main(int argc, char **argv)
 	double next = seconds();
 	for (long i = 0; (i < after || stays()) && !stopped() && seconds() < until; i++) {
 		while (seconds() < next + step_time && !stopped())
-			sched_yield();
+			nap();
 		next += step_time;
 		range("Optimizer.step#SGD.step");
 	}

@@ -40,6 +40,13 @@ static inline double seconds(void)
 	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
+/* What waits for another thread sleeps so long between two looks. It does not call sched_yield(): on Linux 6.18, processes that yield in a loop
+ * while a thread of theirs wakes up every 50 us left all others without a processor for as long as they ran. */
+static inline void nap(void)
+{
+	nanosleep(&(struct timespec){0, 50000}, NULL);
+}
+
 /* Sleeps most of the way and spins the rest, so that a step of 0.2 ms is one. */
 static inline void wait_until(double when)
 {

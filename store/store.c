@@ -156,9 +156,9 @@ int store_commit(struct store *store)
 
 int store_flush(struct store *store)
 {
-	int result = store->error ? SQLITE_OK : sqlite3_db_cacheflush(store->db);
-	/* SQLite keeps the error for the next statement, with its cause. */
-	if (result && result != SQLITE_BUSY && !store_run(store, "SELECT count(*) FROM meta"))
+	/* If it fails for good, SQLite ends the transaction and tells the cause with the next statement. Otherwise the commit tries again. */
+	if (!store->error && sqlite3_db_cacheflush(store->db) && !store_run(store, "SELECT count(*) FROM meta") &&
+	    sqlite3_get_autocommit(store->db))
 		store_set_error(store, -EIO, "the capture's file cannot be written");
 	if (store->error)
 		store_rollback(store);

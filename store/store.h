@@ -77,7 +77,8 @@ void store_discard(struct store *store);
 int store_begin(struct store *store);
 int store_commit(struct store *store);
 void store_rollback(struct store *store);
-/* Writes what the transaction has changed so far to the file. A failure is that of a commit. */
+/* Writes what the transaction has changed so far to the file, if that can be done now. If the transaction has ended by it,
+ * the failure is that of a commit. */
 int store_flush(struct store *store);
 
 /* The CLOCK_MONOTONIC ns from which the file's times count, and the CLOCK_REALTIME then. Call it before the first

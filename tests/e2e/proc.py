@@ -59,3 +59,9 @@ def holding(what):
         except (*OVER, PermissionError):
             pass
     return found
+
+
+def second(threads, pid):
+    """Of two threads, as `profd stack` lists them, the one that is not the main thread. Its tid may be the smaller one: the kernel's numbers begin again."""
+    thread, = [thread for thread in threads if thread["tid"] != pid]
+    return thread

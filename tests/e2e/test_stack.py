@@ -13,6 +13,7 @@ import pytest
 
 from cli import *  # noqa: F401,F403 (fixtures)
 from conftest import BUILD, wait_for
+from proc import second
 from pythons import PYTHONS
 
 HERE = pathlib.Path(__file__).parent
@@ -84,7 +85,7 @@ def test_what_runs_is_read_whole_or_says_that_it_is_not(lonely, version):
         job.stdout.readline()
         whole = 0
         for _ in range(30):
-            thread = max(stack(lonely, job.pid)["threads"], key=lambda t: t["tid"])
+            thread = second(stack(lonely, job.pid)["threads"], job.pid)
             if thread["reading"] != "whole" or not thread["frames"]:
                 continue
             whole += 1

@@ -12,7 +12,7 @@ import pytest
 
 from cli import *  # noqa: F401,F403 (fixtures)
 from conftest import BUILD, wait_for
-from proc import of_threads, opened
+from proc import of_threads, opened, second
 from pythons import PYTHONS
 from test_stack import HERE, process, stack
 
@@ -56,8 +56,7 @@ def native(client, pid):
     """The second thread."""
     done = client.run("stack", "--pid", pid, "--native", "--format", "json", timeout=60)
     assert done.returncode == 0, done
-    threads = json.loads(done.stdout)["processes"][0]["threads"]
-    return max(threads, key=lambda thread: thread["tid"])
+    return second(json.loads(done.stdout)["processes"][0]["threads"], pid)
 
 
 def names(thread):
@@ -81,7 +80,7 @@ def test_below_the_line_that_waits(lonely, version):
     with job(back, python=PYTHONS[version]) as program:
         assert program.stdout.readline() == "ready\n"
         wait_for(lambda: waits_in(program.pid, "7 "), what="its poll()")
-        plain = max(stack(lonely, program.pid)["threads"], key=lambda t: t["tid"])
+        plain = second(stack(lonely, program.pid)["threads"], program.pid)
         text = lonely.run("stack", "--pid", program.pid, "--native").stdout
         assert " waits in poll\n" in text and "    native_wait (libnative.so)\n" in text and "<lambda> (<string>:9)\n" in text, text
         thread = native(lonely, program.pid)
@@ -317,7 +316,7 @@ def test_a_file_that_is_not_answered_for(lonely, tmp_path):
         assert has.pop(0).startswith("pipe:") and has.pop(1) == f"/proc/{program.pid}/mem", has
         assert all(name.startswith(("/usr/", "/lib")) or name == str(lonely.executable) for name in has.values()), has
         out, _ = client.communicate(timeout=120)
-        thread = max(json.loads(out)["processes"][0]["threads"], key=lambda one: one["tid"])
+        thread = second(json.loads(out)["processes"][0]["threads"], program.pid)
         assert in_order(names(thread), "below", "line", "_bootstrap"), thread
         assert not thread["native_whole"] and "kept waiting by a file" in thread["native_why"], thread
         server.kill()

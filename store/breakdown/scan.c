@@ -43,8 +43,6 @@ void scan_begin(struct scan *scan, sqlite3 *db, const struct breakdown_watch *wa
 		return;
 	}
 	*scan->running = scan;
-	if (watch && watch->own && (scan->pages = malloc(sizeof *scan->pages)) != NULL)
-		pages_begin(scan->pages, db);
 	/* If that fails, SQLite has freed `running`. */
 	scan->error = sqlite3_create_function_v2(db, "profd_row", -1, SQLITE_UTF8 | SQLITE_DIRECTONLY, scan->running,
 						 take_row, NULL, NULL, free);
@@ -148,6 +146,8 @@ void scan_columns(struct scan *scan, const char *table, const char *columns,
 	scan->take_row = take;
 	scan->row_context = context;
 	scan->columns = count_columns(columns);
+	if (!scan->pages && scan->watch && scan->watch->own && (scan->pages = malloc(sizeof *scan->pages)) != NULL)
+		pages_begin(scan->pages, scan->db);
 	if ((scan->pages && pages_each(scan->pages, scan->db, table, columns, take_columns, scan, &from)) ||
 	    scan->error)
 		return;

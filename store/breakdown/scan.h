@@ -27,7 +27,7 @@ struct scan {
 	void (*take)(void *context, sqlite3_value **row);
 	void *context;
 	/* For scan_columns(). */
-	struct pages *pages; /* NULL: SQL reads all */
+	struct pages *pages; /* NULL: not asked for yet, or SQL reads all */
 	void (*take_row)(void *context, const struct scan_row *row);
 	void *row_context;
 	int columns;
